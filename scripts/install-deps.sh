@@ -6,7 +6,8 @@
 #   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server and stunnel (each
 #                                     test starts its own), what packages are tried with, and a Python
 #                                     with PyTorch and NVRTC under .cache/venv, which the tests of import
-#                                     and of device code use
+#                                     and of device code use; and under .cache/tools what Grafana's
+#                                     dashboards are made with
 #
 # WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
 # written to .cache/python.
@@ -21,6 +22,9 @@ PACKAGES=(
 )
 TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl prometheus python3-yaml)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
+# Typed builders of Grafana's dashboards (what stands before ! is when they were published). They have a
+# Python of their own: that of PyTorch may be somebody's, who lets nothing be added to it.
+TOOLS_PACKAGES=('grafana-foundation-sdk==1769699998!10.1.0')
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
@@ -96,8 +100,20 @@ install_python() {
   realpath --no-symlinks .cache/venv/bin/python >.cache/python
 }
 
+install_tools() {
+  local python=.cache/tools/bin/python
+  if "$python" -m pip freeze --disable-pip-version-check 2>/dev/null | tr _ - |
+    grep -Fx "${TOOLS_PACKAGES[0]}" >/dev/null; then
+    say "dashboards' builders: $python"
+    return
+  fi
+  say "making .cache/tools with ${TOOLS_PACKAGES[*]}"
+  [ -x "$python" ] || python3 -m venv .cache/tools
+  "$python" -m pip install --quiet --disable-pip-version-check "${TOOLS_PACKAGES[@]}"
+}
+
 case "${1:-}" in
   "") install_packages ;;
-  --tests) PACKAGES+=("${TEST_PACKAGES[@]}"); install_packages; install_python ;;
+  --tests) PACKAGES+=("${TEST_PACKAGES[@]}"); install_packages; install_python; install_tools ;;
   *) say "unknown argument '$1'; see the top of this file"; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 #include "planner/service/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -50,7 +51,7 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_run_limit_ratio", kGauge, "run",
      "What that score would be with every kernel that was found at the speed of light, launched as "
      "now."},
-    {"warpsmith_run_tasks", kGauge, "run, state", "Tasks of the run, over or open."},
+    {"warpsmith_run_tasks", kGauge, "run, state", "Tasks of the run outside the archive."},
     {"warpsmith_run_device_seconds", kGauge, "run", "Device seconds spent on it."},
     {"warpsmith_alarms", kGauge, "", "Tasks outside the archive whose result has to be looked at."},
     // The planner itself.
@@ -72,6 +73,10 @@ constexpr telemetry::Metric kTable[] = {
 };
 
 std::string WordOf(v1::TaskState state) { return absl::AsciiStrToLower(v1::TaskState_Name(state)); }
+
+// All that StateOf may say.
+constexpr const char* kWorkerStates[] = {"busy", "idle",        "draining", "sick",
+                                         "held", "quarantined", "left",     "lost"};
 
 std::string StateOf(const v1::WorkerRecord& record, bool busy) {
   if (record.lost()) return record.worker().draining() ? "left" : "lost";
@@ -113,6 +118,9 @@ PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "p
   }
   for (const char* method : kMethods) {
     done_.push_back(&metrics_.Counter("warpsmith_planner_calls_total", {method, "ok"}));
+    for (const char* refused : {"resource_exhausted", "unavailable"}) {
+      metrics_.Counter("warpsmith_planner_calls_total", {method, refused});
+    }
   }
   for (const char* how : {"silent", "left"}) {
     metrics_.Counter("warpsmith_workers_lost_total", {how});
@@ -213,10 +221,12 @@ void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
 
 void PlannerMetrics::Drawn(const board::Picture& picture) {
   std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
-  double by_state[v1::TaskState_MAX + 1] = {};
+  using ByState = std::array<double, v1::TaskState_MAX + 1>;
+  ByState by_state = {};
   struct OfRun {
     double logs = 0, limits = 0, seconds = 0;
-    int tasks = 0, over = 0, with_incumbent = 0;
+    int tasks = 0, with_incumbent = 0;
+    ByState by_state = {};
   };
   std::map<std::string, OfRun> by_run;
   std::set<absl::string_view> busy;
@@ -225,7 +235,6 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
   double alarms = 0;
   for (const auto& [id, record] : picture.tasks()) {
     const v1::Task& task = record.task();
-    if (v1::TaskState_IsValid(task.state())) ++by_state[task.state()];
     alarms += !task.alarm().empty();
     if (record.has_lease()) busy.insert(record.lease().worker_id());
     if (last_run == nullptr || *last_run != task.run_id()) {
@@ -234,17 +243,22 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     }
     OfRun& run = *of_run;
     ++run.tasks;
-    run.over +=
-        task.state() != v1::QUEUED && task.state() != v1::LEASED && task.state() != v1::HELD;
+    if (v1::TaskState_IsValid(task.state())) {
+      ++by_state[task.state()];
+      ++run.by_state[task.state()];
+    }
     run.seconds += task.seconds_spent();
     if (task.incumbent_blob().empty()) continue;
     ++run.with_incumbent;
     run.logs += std::log(std::max(1.0, task.speedup()));
     run.limits += std::log(std::max(1.0, task.speedup() * Room(task)));
   }
-  for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
-    tasks[WordOf(static_cast<v1::TaskState>(state))] = by_state[state];
-  }
+  const auto each_state = [](const ByState& counts, const auto& tell) {
+    for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
+      tell(WordOf(static_cast<v1::TaskState>(state)), counts[state]);
+    }
+  };
+  each_state(by_state, [&](const std::string& state, double count) { tasks[state] = count; });
   const auto samples_of = [](const std::map<std::string, double>& counts) {
     std::vector<Sample> samples;
     for (const auto& [state, count] : counts) samples.push_back({{state}, count});
@@ -261,8 +275,9 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     };
     speedups.push_back({{id}, mean(run.logs)});
     limits.push_back({{id}, mean(run.limits)});
-    run_tasks.push_back({{id, "over"}, static_cast<double>(run.over)});
-    run_tasks.push_back({{id, "open"}, static_cast<double>(run.tasks - run.over)});
+    each_state(run.by_state, [&](const std::string& state, double count) {
+      run_tasks.push_back({{id, state}, count});
+    });
     seconds.push_back({{id}, run.seconds});
   };
   for (const bool open : {true, false}) {
@@ -278,11 +293,15 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
   metrics_.Publish("warpsmith_run_tasks", run_tasks);
   metrics_.Publish("warpsmith_run_device_seconds", seconds);
 
-  std::map<std::pair<std::string, std::string>, double> workers;
+  std::map<std::string, std::map<std::string, double>> workers;  // by architecture and state
   nlohmann::json targets = nlohmann::json::array();
   for (const auto& [id, record] : picture.workers()) {
     const v1::WorkerInfo& worker = record.worker();
-    ++workers[{worker.arch(), StateOf(record, busy.count(id) > 0)}];
+    const auto [of_arch, is_new] = workers.try_emplace(worker.arch());
+    if (is_new) {
+      for (const char* state : kWorkerStates) of_arch->second[state] = 0;
+    }
+    ++of_arch->second[StateOf(record, busy.count(id) > 0)];
     if (record.lost() || worker.http_address().empty()) continue;
     nlohmann::json labels = {
         {"worker", id}, {"arch", worker.arch()}, {"device", worker.device_name()}};
@@ -296,8 +315,8 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     targets.push_back({{"targets", {worker.http_address()}}, {"labels", std::move(labels)}});
   }
   std::vector<Sample> worker_samples;
-  for (const auto& [key, count] : workers) {
-    worker_samples.push_back({{key.first, key.second}, count});
+  for (const auto& [arch, states] : workers) {
+    for (const auto& [state, count] : states) worker_samples.push_back({{arch, state}, count});
   }
   metrics_.Publish("warpsmith_workers", worker_samples);
   absl::MutexLock lock(&mutex_);

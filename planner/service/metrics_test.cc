@@ -72,10 +72,14 @@ TEST_CASE("gauges say what the board says") {
         "warpsmith_workers{arch=\"sm_90a\",state=\"idle\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"lost\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"left\"} 1",
+        "warpsmith_workers{arch=\"sm_90a\",state=\"sick\"} 0",
         // One of four tasks at 4x, and at 16x if it were at the speed of light.
         "warpsmith_run_speedup_ratio{run=\"r2\"} 1.41421",
         "warpsmith_run_limit_ratio{run=\"r2\"} 2",
-        "warpsmith_run_tasks{run=\"r2\",state=\"over\"} 1",
+        "warpsmith_run_tasks{run=\"r2\",state=\"queued\"} 2",
+        "warpsmith_run_tasks{run=\"r2\",state=\"leased\"} 1",
+        "warpsmith_run_tasks{run=\"r2\",state=\"failed\"} 1",
+        "warpsmith_run_tasks{run=\"r2\",state=\"held\"} 0",
         "warpsmith_run_device_seconds{run=\"r2\"} 40", "warpsmith_alarms 1",
         "warpsmith_planner_leads 0"}) {
     CHECK_THAT(text, Contains(std::string(line)));

@@ -93,6 +93,9 @@ WorkerMetrics::WorkerMetrics(const std::string& version, const v1::WorkerInfo& w
   for (int verdict = v1::Verdict_MIN + 1; verdict <= v1::Verdict_MAX; ++verdict) {
     metrics_.Counter("warpsmith_worker_trials_total", {WordOf(static_cast<v1::Verdict>(verdict))});
   }
+  for (const char* code : {"ok", "unavailable", "deadline_exceeded"}) {
+    metrics_.Counter("warpsmith_worker_calls_total", {code});
+  }
   for (const char* outcome : {"converged", "ended", "failed"}) {
     metrics_.Counter("warpsmith_worker_leases_total", {outcome});
   }
