@@ -29,6 +29,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::Matches;
 using Catch::Matchers::StartsWith;
 
 v1::Task* AddTask(v1::ListReply& list, const std::string& run, const std::string& name,

@@ -122,7 +122,7 @@ void Install(const std::string& program, const LogFlags& flags, const std::strin
              level_enum level) {
   auto logger =
       std::make_shared<spdlog::logger>(program, std::make_shared<Sink>(program, worker, flags));
-  logger->set_level(level);
+  logger->set_level(level == off ? critical : level);  // why the process ends is told in any case
   spdlog::set_default_logger(std::move(logger));
 }
 

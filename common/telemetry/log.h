@@ -23,7 +23,8 @@ namespace warpsmith::telemetry {
 
 struct LogFlags {
   std::string format = "text";  // or "json"
-  // trace, debug, info, warning, error or off: what is less is not written.
+  // trace, debug, info, warning, error or off: what is less is not written; why the process ends
+  // is, in any case.
   std::string level = "info";
   // Of each kind of event; 0: no limit.
   int lines_per_second = 20;
