@@ -254,6 +254,7 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
     *joined.mutable_worker() = info;
     joined.set_session_id(session_id);
+    joined.set_again(same);
     joined.set_instance(same ? known->instance() : command.instance);
     if (!IsNobodys(command.owner)) *joined.mutable_owner() = command.owner;
     Emit(context, std::move(event));

@@ -26,6 +26,8 @@ constexpr LogEvent kRunArchived = {"run_archived", debug, "run {run} goes to the
                                    "revision"};
 constexpr LogEvent kWorkerJoined = {
     "worker_joined", info, "worker {worker} joins: {arch}, {device}", "version, labels, revision"};
+constexpr LogEvent kWorkerSays = {"worker_says", info, "worker {worker} {says}[: {reason}]",
+                                  "revision"};
 constexpr LogEvent kWorkerLeft = {"worker_left", info, "worker {worker} left", "revision"};
 constexpr LogEvent kWorkerLost = {"worker_lost", warn, "worker {worker} is lost: {reason}",
                                   "revision"};
@@ -113,6 +115,14 @@ void Tell(const v1::RunSubmitted& event, int64_t revision) {
 
 void Tell(const v1::WorkerJoined& event, int64_t revision) {
   const v1::WorkerInfo& worker = event.worker();
+  if (event.again()) {
+    return Log(kWorkerSays, {{"worker", worker.id()},
+                             {"says", worker.draining()  ? "is leaving"
+                                      : worker.healthy() ? "is well"
+                                                         : "is not well"},
+                             {"reason", worker.health_reason()},
+                             {"revision", revision}});
+  }
   Log(kWorkerJoined, {{"worker", worker.id()},
                       {"arch", worker.arch()},
                       {"device", worker.device_name()},

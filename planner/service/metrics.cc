@@ -159,7 +159,7 @@ void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
       break;
     }
     case v1::Event::kWorkerJoined:
-      count("warpsmith_workers_joined_total");
+      if (!event.worker_joined().again()) count("warpsmith_workers_joined_total");
       break;
     case v1::Event::kWorkerLost:
       metrics_.Counter("warpsmith_workers_lost_total", {HowLost(event.worker_lost(), state)})

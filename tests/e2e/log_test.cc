@@ -197,7 +197,7 @@ TEST_CASE("a trial leads back to the planner's decision, by what the programs lo
   for (const json& each : trials) {
     if (each["id"] == id) trial = each;
     const bool is_of_lease = each["id"].get<std::string>().rfind(lease + "/", 0) == 0;
-    if (is_of_lease && each.contains("lease_why")) first = each;
+    if (is_of_lease && !each.value("lease_why", "").empty()) first = each;
   }
   INFO(id << "\n" << planner.err << worker.err);
   REQUIRE(trial.is_object());
@@ -243,6 +243,7 @@ TEST_CASE("a trial leads back to the planner's decision, by what the programs lo
   const auto held = Find(told, "worker_held", {{"worker", "w0"}});
   REQUIRE(held.size() == 1);
   CHECK(held[0]["reason"] == "new\ndriver \x1b[31m\"'");
+  CHECK(Find(told, "worker_says", {{"worker", "w0"}, {"says", "is leaving"}}).size() == 1);
   CHECK(Find(told, "worker_left", {{"worker", "w0"}}).size() == 1);
   CHECK(Find(told, "checkpoint").size() >= 1);
   CHECK(Find(done, "draining").size() == 1);
