@@ -3,10 +3,11 @@
 # nothing is missing.
 #
 #   scripts/install-deps.sh           the packages to build and run
-#   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server and stunnel (each
-#                                     test starts its own), what packages are tried with, and a Python
-#                                     with PyTorch and NVRTC under .cache/venv, which the tests of import
-#                                     and of device code use
+#   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server, stunnel, haproxy and
+#                                     a Slurm (each test starts its own), what packages are tried with,
+#                                     Kubernetes' schemas under .cache/kubernetes, and a Python with
+#                                     PyTorch and NVRTC under .cache/venv, which the tests of import and
+#                                     of device code use
 #
 # WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
 # written to .cache/python.
@@ -19,8 +20,11 @@ PACKAGES=(
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev libhiredis-dev libcpp-httplib-dev prometheus-cpp-dev libzstd-dev libxxhash-dev libgoogle-perftools-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
-TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl prometheus python3-yaml)
+TEST_PACKAGES=(adduser debootstrap haproxy iproute2 munge procps shellcheck slurm-wlm systemd libfaketime redis-server stunnel4 openssl prometheus
+  python3-yaml)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
+# Kubernetes' schemas, in an environment of their own.
+KUBERNETES_PACKAGES=(kubernetes-validate==1.37.0)
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
@@ -96,8 +100,16 @@ install_python() {
   realpath --no-symlinks .cache/venv/bin/python >.cache/python
 }
 
+install_kubernetes() {
+  local python=.cache/kubernetes/bin/python
+  "$python" -m pip show --quiet kubernetes-validate >/dev/null 2>&1 && return
+  say "making .cache/kubernetes with ${KUBERNETES_PACKAGES[*]}"
+  [ -x "$python" ] || python3 -m venv .cache/kubernetes
+  "$python" -m pip install --quiet --disable-pip-version-check "${KUBERNETES_PACKAGES[@]}"
+}
+
 case "${1:-}" in
   "") install_packages ;;
-  --tests) PACKAGES+=("${TEST_PACKAGES[@]}"); install_packages; install_python ;;
+  --tests) PACKAGES+=("${TEST_PACKAGES[@]}"); install_packages; install_python; install_kubernetes ;;
   *) say "unknown argument '$1'; see the top of this file"; exit 2 ;;
 esac
