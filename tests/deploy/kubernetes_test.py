@@ -293,8 +293,8 @@ class Cluster:
                 pod.kill()
 
 
-def probe(one: dict[str, Any], kind: str, pod: Pod) -> int:
-    """As a kubelet does: any certificate will do. 0: no answer."""
+def ask(one: dict[str, Any], kind: str, pod: Pod) -> tuple[int, str]:
+    """As a kubelet does: any certificate will do. Status and text; 0: no answer."""
     get = one[kind]["httpGet"]
     (port,) = [port["containerPort"] for port in one["ports"] if port["name"] == get["port"]]
     context = ssl.create_default_context()
@@ -302,11 +302,15 @@ def probe(one: dict[str, Any], kind: str, pod: Pod) -> int:
     try:
         url = f"{get['scheme'].lower()}://{pod.address}:{port}{get['path']}"
         with urllib.request.urlopen(url, context=context, timeout=one[kind]["timeoutSeconds"]) as answer:
-            return answer.status
+            return answer.status, answer.read().decode().strip()
     except urllib.error.HTTPError as error:
-        return error.code
+        return error.code, ""
     except OSError:
-        return 0
+        return 0, ""
+
+
+def probe(one: dict[str, Any], kind: str, pod: Pod) -> int:
+    return ask(one, kind, pod)[0]
 
 
 WORKER_HERE = {"--device": "host", "--compile-jobs": "1"}
@@ -386,12 +390,13 @@ def check_three(cluster: Cluster, redis: Redis) -> None:
         eventually(lambda: probe(one, "readinessProbe", planner) == 200, f"three: planner {i} is ready, though one leads", cluster.logs())
     worker = cluster.start("worker", 0, WORKER_HERE)
     eventually(lambda: cluster.workers() == ["lab-task0"], "three: the worker finds who leads by the name of all", cluster.logs())
+    follower = next(i for i, planner in enumerate(planners) if ask(one, "readinessProbe", planner)[1] == "follows")
     redis.stop()
     # One that is started meanwhile waits for its store: it is alive, and not ready.
-    planners[2].terminate(60)
-    planners[2] = cluster.start("planner", 2)
-    eventually(lambda: probe(one, "livenessProbe", planners[2]) == 200, "three: who waits for Redis is alive", cluster.logs())
-    check(probe(one, "readinessProbe", planners[2]) == 503, "a planner that waits for Redis says that it is ready")
+    planners[follower].terminate(60)
+    late = planners[follower] = cluster.start("planner", follower)
+    eventually(lambda: probe(one, "livenessProbe", late) == 200, "three: who waits for Redis is alive", cluster.logs())
+    check(probe(one, "readinessProbe", late) == 503, "a planner that waits for Redis says that it is ready")
     # The leader gives up when its lease is over, and waits likewise.
     eventually(lambda: any("begins anew" in pod.log.read_text() for pod in planners), "three: who led gives up", cluster.logs())
     for i, planner in enumerate(planners):
