@@ -212,9 +212,35 @@ class Watched {
     const auto workers = [metrics] {
       return http::Reply{.type = "application/json", .body = metrics->WorkersJson()};
     };
-    auto served = http::Server::Start(
-        {.listen = flags.listen_http, .guard = admission.guard},
+    return Serve(
+        flags, admission,
         {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}, {"/workers", workers}});
+  }
+  // Of one that waits for its store: it is well, since to start it again would not bring that
+  // nearer, and not ready.
+  static absl::StatusOr<std::unique_ptr<Watched>> StartWaiting(const Flags& flags,
+                                                               const Admission& admission) {
+    if (flags.listen_http.empty()) return nullptr;
+    const auto answer = [](int status) {
+      return [status] { return http::Reply{.status = status, .body = "waits for the store\n"}; };
+    };
+    return Serve(flags, admission, {{"/healthz", answer(200)}, {"/readyz", answer(503)}},
+                 /*refresh=*/true);
+  }
+  // Neither of them: the exit status.
+  static int Fail(const absl::Status& status) {
+    return planner::Fail(status, absl::IsInvalidArgument(status) ? kUsage : kCannotStart);
+  }
+  ~Watched() { unlink(file_.c_str()); }
+
+ private:
+  static absl::StatusOr<std::unique_ptr<Watched>> Serve(const Flags& flags,
+                                                        const Admission& admission,
+                                                        std::vector<http::Route> routes,
+                                                        bool refresh = false) {
+    auto served = http::Server::Start(
+        {.listen = flags.listen_http, .guard = admission.guard, .refresh = refresh},
+        std::move(routes));
     if (!served.ok()) return served.status();
     std::unique_ptr<Watched> watched(new Watched(*std::move(served), flags.dir + "/planner.http"));
     const absl::Status told =
@@ -223,9 +249,6 @@ class Watched {
     telemetry::Log(told::kListensHttp, {{"address", watched->server_->address()}});
     return watched;
   }
-  ~Watched() { unlink(file_.c_str()); }
-
- private:
   Watched(std::unique_ptr<http::Server> server, std::string file)
       : server_(std::move(server)), file_(std::move(file)) {}
 
@@ -270,10 +293,7 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
   // Before anybody is told of this planner, who may not start after all.
   absl::StatusOr<std::unique_ptr<Watched>> watched =
       Watched::Start(flags, admission, metrics.get(), **server, **planner);
-  if (!watched.ok()) {
-    return Fail(watched.status(),
-                absl::IsInvalidArgument(watched.status()) ? kUsage : kCannotStart);
-  }
+  if (!watched.ok()) return Watched::Fail(watched.status());
   (*server)->SetServing(true);
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
@@ -328,6 +348,8 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
                        absl::IsPermissionDenied(status);
     return Fail(status, usage ? kUsage : kCannotStart);
   };
+  absl::StatusOr<std::unique_ptr<Watched>> waiting = Watched::StartWaiting(flags, admission);
+  if (!waiting.ok()) return Watched::Fail(waiting.status());
   absl::StatusOr<std::unique_ptr<store::RedisStore>> store =
       Insist(ends, notifier, [&] { return store::RedisStore::Open(*redis); });
   if (!store.ok()) return code_of(store.status());
@@ -351,12 +373,10 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
       Listen(planner->get(), flags, admission, notifier);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   // Before anybody is told of this planner, who may not start after all.
+  waiting->reset();  // its address is the next one's
   absl::StatusOr<std::unique_ptr<Watched>> watched =
       Watched::Start(flags, admission, metrics.get(), **server, **planner);
-  if (!watched.ok()) {
-    return Fail(watched.status(),
-                absl::IsInvalidArgument(watched.status()) ? kUsage : kCannotStart);
-  }
+  if (!watched.ok()) return Watched::Fail(watched.status());
   (*server)->SetServing(false);
   rpc::Addresses advertised = (*server)->addresses();
   if (!flags.advertise.empty()) advertised.workers = flags.advertise;

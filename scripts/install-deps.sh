@@ -3,11 +3,11 @@
 # nothing is missing.
 #
 #   scripts/install-deps.sh           the packages to build and run
-#   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server and stunnel (each
-#                                     test starts its own), what packages are tried with, and a Python
-#                                     with PyTorch and NVRTC under .cache/venv, which the tests of import
-#                                     and of device code use; and under .cache/tools what Grafana's
-#                                     dashboards are made with
+#   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server, stunnel, haproxy and
+#                                     a Slurm (each test starts its own), what packages are tried with,
+#                                     and Pythons of their own: under .cache/venv PyTorch and NVRTC, which
+#                                     the tests of import and of device code use, under .cache/tools
+#                                     what Grafana's dashboards are made with, and Kubernetes' schemas
 #
 # WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
 # written to .cache/python.
@@ -20,11 +20,12 @@ PACKAGES=(
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev libhiredis-dev libcpp-httplib-dev prometheus-cpp-dev libzstd-dev libxxhash-dev libgoogle-perftools-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
-TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl prometheus python3-yaml)
+TEST_PACKAGES=(adduser debootstrap haproxy iproute2 munge procps shellcheck slurm-wlm systemd libfaketime redis-server stunnel4 openssl prometheus
+  python3-yaml)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
-# Typed builders of Grafana's dashboards (what stands before ! is when they were published). They have a
-# Python of their own: that of PyTorch may be somebody's, who lets nothing be added to it.
-TOOLS_PACKAGES=('grafana-foundation-sdk==1769699998!10.1.0')
+# Typed builders of Grafana's dashboards (what stands before ! is when they were published), and Kubernetes'
+# schemas. They have a Python of their own: that of PyTorch may be somebody's, who lets nothing be added to it.
+TOOLS_PACKAGES=('grafana-foundation-sdk==1769699998!10.1.0' 'kubernetes-validate==1.37.0')
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
@@ -101,15 +102,18 @@ install_python() {
 }
 
 install_tools() {
-  local python=.cache/tools/bin/python
-  if "$python" -m pip freeze --disable-pip-version-check 2>/dev/null | tr _ - |
-    grep -Fx "${TOOLS_PACKAGES[0]}" >/dev/null; then
-    say "dashboards' builders: $python"
+  local python=.cache/tools/bin/python missing=() package there
+  there=$("$python" -m pip freeze --disable-pip-version-check 2>/dev/null | tr _ -) || there=
+  for package in "${TOOLS_PACKAGES[@]}"; do
+    grep -Fx "$package" <<<"$there" >/dev/null || missing+=("$package")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    say "tools for tests: $python"
     return
   fi
-  say "making .cache/tools with ${TOOLS_PACKAGES[*]}"
+  say "making .cache/tools with ${missing[*]}"
   [ -x "$python" ] || python3 -m venv .cache/tools
-  "$python" -m pip install --quiet --disable-pip-version-check "${TOOLS_PACKAGES[@]}"
+  "$python" -m pip install --quiet --disable-pip-version-check "${missing[@]}"
 }
 
 case "${1:-}" in

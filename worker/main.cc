@@ -47,6 +47,7 @@
 #include "worker/device/compile_pool.h"
 #include "worker/device/cublaslt.h"
 #include "worker/device/device.h"
+#include "worker/device/lacks.h"
 #include "worker/device/target.h"
 #include "worker/judge/judge_client.h"
 
@@ -56,8 +57,9 @@ using namespace warpsmith;
 
 // Importing PyTorch from a cold disk takes its time.
 constexpr absl::Duration kPythonLimit = absl::Minutes(2);
-// After the daemon's own limit for a drain: something does not end.
-constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
+// Seconds from the signal to the end. Of these the daemon has three quarters; what has not ended
+// then is not waited for beyond the rest.
+constexpr double kGrace = 20, kMinGrace = 1, kMaxGrace = 3600;
 
 // Candidates on their way on a card, whatever the number of compile jobs.
 constexpr int kFewestInFlight = 8, kMostInFlight = 32;
@@ -78,6 +80,7 @@ struct Flags {
   security::TlsFlags tls;
   std::string listen_http, advertise_http;
   bool allow_shared = false;
+  double grace = kGrace;
   bool list_devices = false;
 };
 
@@ -183,12 +186,14 @@ v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool
   return info;
 }
 
-// Turns SIGINT and SIGTERM into a drain; the second one, or a drain that takes too long, ends the
-// process at once. Until then it looks after the daemon, and tells the service manager while that
-// is well. Made before any other thread, so that all of them leave the signals to it.
+// Turns SIGINT and SIGTERM into a drain; an interrupt after that, or the end of `grace`, ends the
+// process at once. Another SIGTERM does not: schedulers tell a script as well as what it has
+// started. Until then it looks after the daemon, and tells the service manager while that is well.
+// Made before any other thread, so that all of them leave the signals to it.
 class SignalWatch {
  public:
-  explicit SignalWatch(const telemetry::Notifier& notifier) : notifier_(notifier) {
+  SignalWatch(const telemetry::Notifier& notifier, absl::Duration grace)
+      : notifier_(notifier), grace_(grace) {
     sigemptyset(&signals_);
     for (int s : {SIGINT, SIGTERM, kOver}) sigaddset(&signals_, s);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
@@ -199,9 +204,11 @@ class SignalWatch {
       if (signal == kOver) return;
       notifier_.Stopping();
       telemetry::Log(daemon::told::kDraining, {{"signal", strsignal(signal)}});
-      daemon.Drain();
-      const timespec limit = absl::ToTimespec(daemon::kDrainLimit + kForcedEndAfter);
-      if (sigtimedwait(&signals_, nullptr, &limit) == kOver) return;
+      daemon.Drain(grace_ * 3 / 4);
+      sigset_t still = signals_;
+      sigdelset(&still, SIGTERM);
+      const timespec limit = absl::ToTimespec(grace_);
+      if (sigtimedwait(&still, nullptr, &limit) == kOver) return;
       telemetry::Log(daemon::told::kHurried, {});
       telemetry::FlushLog();
       _exit(1);
@@ -230,6 +237,7 @@ class SignalWatch {
   }
 
   const telemetry::Notifier& notifier_;
+  const absl::Duration grace_;
   sigset_t signals_;
   std::thread thread_;
 };
@@ -345,7 +353,7 @@ class LeaseInHand {
 };
 
 int Run(Flags flags, const telemetry::Notifier& notifier) {
-  SignalWatch signals(notifier);
+  SignalWatch signals(notifier, absl::Seconds(flags.grace));
   signal(SIGPIPE, SIG_IGN);
   if (absl::Status tls = CheckTls(flags); !tls.ok()) {
     return Fail(std::string(tls.message()), MayPass(tls) ? kMayPass : kUsage);
@@ -469,6 +477,10 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
+  for (const std::string& lack : device::Lacks(*device, !flags.python.empty())) {
+    spdlog::warn("{}", lack);
+    absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
+  }
   info.set_health_reason(missing);
   daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
@@ -551,6 +563,10 @@ int main(int argc, char** argv) {
                  "key=value, for runs that want it and for `hold --label`; may be given again");
   app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
       ->check(CLI::Range(1, device::kMaxCompileProcesses));
+  app.add_option("--grace", flags.grace,
+                 "seconds that it is given to end after SIGTERM; it hands back its lease before")
+      ->check(CLI::Range(kMinGrace, kMaxGrace))
+      ->capture_default_str();
   flags.log.AddTo(app);
   app.add_flag("--list-devices", flags.list_devices, "print this machine's devices and end");
   try {

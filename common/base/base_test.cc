@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
+#include "common/base/private_file.h"
 #include "common/base/sha256.h"
 #include "common/base/text.h"
 #include "tests/support/temporary_folder.h"
@@ -126,6 +127,34 @@ TEST_CASE("text that is too long ends at a character") {
   CHECK(Shortened("ab\u00e9defg", 6) == "ab\u2026");
   CHECK(Shortened("a\U0001F600\U0001F600", 8) == "a\U0001F600\u2026");
   CHECK(Shortened("\U0001F600\U0001F600", 6) == "\u2026");
+}
+
+// Kubernetes' Secrets and Debian's ssl-cert are root's, for a group.
+TEST_CASE("a secret that root keeps for our group is private, and no other that others read") {
+  if (geteuid() != 0) return;
+  constexpr uid_t kUser = 64646;
+  TemporaryFolder folder;
+  REQUIRE(chmod(folder.path().c_str(), 0755) == 0);
+  const std::string path = folder / "key";
+  const auto reads = [&path](uid_t owner, gid_t group, mode_t mode) {
+    REQUIRE(WriteFileAtomically(path, "secret").ok());
+    REQUIRE(chown(path.c_str(), owner, group) == 0);
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    REQUIRE(setegid(kUser) == 0);
+    REQUIRE(seteuid(kUser) == 0);
+    const absl::StatusCode code = ReadPrivateFile(path).status().code();
+    REQUIRE(seteuid(0) == 0);
+    REQUIRE(setegid(0) == 0);
+    REQUIRE(unlink(path.c_str()) == 0);
+    return code;
+  };
+  CHECK(reads(0, kUser, 0440) == absl::StatusCode::kOk);
+  CHECK(reads(0, kUser, 0640) == absl::StatusCode::kOk);
+  CHECK(reads(kUser, kUser, 0600) == absl::StatusCode::kOk);
+  CHECK(reads(0, kUser, 0660) == absl::StatusCode::kFailedPrecondition);
+  CHECK(reads(0, kUser, 0444) == absl::StatusCode::kFailedPrecondition);
+  CHECK(reads(kUser, kUser, 0640) == absl::StatusCode::kFailedPrecondition);
+  CHECK(ReadPrivateFile(folder / "none").status().code() == absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("what root replaces stays its owner's") {

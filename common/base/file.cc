@@ -95,8 +95,14 @@ absl::Status WriteAtomically(const std::string& path, std::string_view contents,
   return absl::OkStatus();
 }
 
+// What root keeps for a group of ours, as Kubernetes does with secrets and Debian with `ssl-cert`,
+// is as private as its group.
+bool IsForOurGroup(const struct stat& info) {
+  return info.st_uid == 0 && ::geteuid() != 0 && (info.st_mode & 0037) == 0;
+}
+
 absl::Status CheckPrivate(const struct stat& info, const std::string& path) {
-  if ((info.st_mode & 0077) != 0) {
+  if ((info.st_mode & 0077) != 0 && !IsForOurGroup(info)) {
     return absl::FailedPreconditionError(
         absl::StrFormat("'%s' is a secret that others can read or write (mode %04o): "
                         "`chmod 600 %s`, and replace what was in it if others may have seen it",

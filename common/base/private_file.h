@@ -1,4 +1,5 @@
-// Files that hold a secret: nobody but their owner may read or write them.
+// Files that hold a secret: nobody but their owner may read or write them; or root's, which a group
+// of ours may read.
 #pragma once
 
 #include <sys/types.h>

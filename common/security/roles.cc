@@ -156,12 +156,14 @@ absl::StatusOr<Name> ParseUri(std::string_view uri) {
 bool IsWorkerOf(std::string_view name, std::string_view id) {
   if (name.empty() || id.substr(0, name.size()) != name) return false;
   const std::string_view device = id.substr(name.size());
-  constexpr std::string_view kHost = "-host", kCard = "-cuda";
+  constexpr std::string_view kHost = "-host", kCard = "-cuda", kTask = "-task";
   if (device.empty() || device == kHost) return true;
-  for (const std::string_view kind : {kHost, kCard}) {
+  for (const std::string_view kind : {kHost, kCard, kTask}) {
     if (device.substr(0, kind.size()) != kind) continue;
     const std::string_view number = device.substr(kind.size());
-    return !number.empty() && std::all_of(number.begin(), number.end(), absl::ascii_isdigit);
+    return !number.empty() && std::all_of(number.begin(), number.end(), [&](char c) {
+      return absl::ascii_isdigit(c) || (kind == kTask && c == '.');
+    });
   }
   return false;
 }

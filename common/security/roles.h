@@ -63,7 +63,8 @@ absl::Status CheckName(std::string_view name);
 
 // Whether a worker's certificate of that name is one for the worker `id`: its name is the id, or
 // the id is its name with one of the machine's devices, as workers are called that are given no
-// name: "gpu-07" with "-host", "-host0" or "-cuda0".
+// name: "gpu-07" with "-host", "-host0" or "-cuda0"; or with one of a scheduler's tasks, as workers
+// are called that it places on any machine: "lab" with "-task3", or "-task1234.3" of job 1234.
 bool IsWorkerOf(std::string_view name, std::string_view id);
 
 // ---- the table ---------------------------------------------------------------------------------

@@ -137,6 +137,11 @@ TEST_CASE("names are told apart") {
     INFO(id);
     CHECK_FALSE(IsWorkerOf("gpu-07", id));
   }
+  for (const char* id : {"gpu-07-task0", "gpu-07-task1234.56"}) CHECK(IsWorkerOf("gpu-07", id));
+  for (const char* id : {"gpu-07-task", "gpu-07-taskx", "gpu-07-task1-2", "gpu-07-cuda1.2"}) {
+    INFO(id);
+    CHECK_FALSE(IsWorkerOf("gpu-07", id));
+  }
   CHECK_FALSE(IsWorkerOf("", "-host"));
 }
 

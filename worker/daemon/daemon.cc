@@ -97,10 +97,10 @@ absl::Status Daemon::Run() {
   return result_;
 }
 
-void Daemon::Drain() {
+void Daemon::Drain(absl::Duration limit) {
   {
     absl::MutexLock lock(&mutex_);
-    BeginDrain();
+    BeginDrain(limit);
   }
   link_.Cancel();  // an idle worker's call is parked at the planner
 }
@@ -132,17 +132,17 @@ void Daemon::InterruptLease(const std::string& why) {
   stop_lease_ = true;
 }
 
-void Daemon::BeginDrain() {
+void Daemon::BeginDrain(absl::Duration limit) {
   draining_ = true;
   session_.set_draining();
   stop_lease_ = true;
-  drain_by_ = std::min(drain_by_, clock_->TimeNow() + kDrainLimit);
+  drain_by_ = std::min(drain_by_, clock_->TimeNow() + limit);
   News();
 }
 
 void Daemon::Fail(const absl::Status& status) {
   result_.Update(status);
-  BeginDrain();
+  BeginDrain(kDrainLimit);
 }
 
 // ---- the lease ----------------------------------------------------------------------------------

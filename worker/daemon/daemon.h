@@ -44,7 +44,7 @@ inline constexpr absl::Duration kMaxSyncInterval = absl::Seconds(10);
 inline constexpr absl::Duration kMaxSpread = absl::Seconds(20);
 // Between calls that news (an incumbent, the end of a lease) asks for.
 inline constexpr absl::Duration kMinSyncInterval = absl::Milliseconds(100);
-// For a drain: stop the lease, tell the planner, end.
+// For a drain, where nobody gives another limit: stop the lease, tell the planner, end.
 inline constexpr absl::Duration kDrainLimit = absl::Seconds(15);
 // So many different tasks in a row that failed for reasons that may pass: the device or the judge
 // is at fault, not the tasks. The worker ends, to be started afresh.
@@ -66,8 +66,9 @@ class Daemon {
   // the worker says of itself, too many tasks in a row failed. Call once.
   absl::Status Run();
   // Ends the lease within about the time of one candidate, tells the planner all, and ends Run
-  // within kDrainLimit. Any thread; returns at once.
-  void Drain();
+  // within `limit`, or as soon as the work has come to an end after it. Any thread; returns at
+  // once.
+  void Drain(absl::Duration limit = kDrainLimit);
   // Whether both threads go on: that which talks to the planner takes its turns, and that which
   // works has ended what it was told to end. A lease that makes no progress is ended by the planner
   // or by its own time, so that this is enough. Ask from time to time. Any thread.
@@ -96,7 +97,7 @@ class Daemon {
 
   // There is something to tell at once.
   void News() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginDrain(absl::Duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void InterruptLease(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Backoff(const absl::Status& status, base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
