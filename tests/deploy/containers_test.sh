@@ -42,6 +42,15 @@ check() {
 }
 not() { if "$@"; then return 1; fi; }
 
+# What it takes to build and run images, and is not here.
+lacking() {
+  local tool
+  [ "$(id -u)" = 0 ] || echo "root's rights"
+  for tool in "${TOOLS[@]}"; do
+    PATH=$PATH:/usr/sbin:/usr/lib/podman command -v "$tool" >/dev/null || echo "Debian's $tool"
+  done
+}
+
 # ---- read ----------------------------------------------------------------------------------------
 
 # promtool looks for the files that a configuration names.
@@ -270,7 +279,8 @@ alone_is_over() { inside alone warpsmith runs -o json r1 | grep >/dev/null '"don
 # ---- -----------------------------------------------------------------------------------------------
 
 build=$(realpath "$1")
-if [ "${WARPSMITH_TEST_INSIDE:-}" = run ]; then
+WARPSMITH_TEST_INSIDE=${WARPSMITH_TEST_INSIDE:-}
+if [ "$WARPSMITH_TEST_INSIDE" = run ]; then
   work=$WARPSMITH_TEST_WORK
   # A container may have namespaces and yet no bridges, no control groups or no overlay.
   if ! can_run >"$work/probe" 2>&1; then
@@ -293,28 +303,23 @@ if [ "${WARPSMITH_TEST_INSIDE:-}" = run ]; then
   exit 0
 fi
 
+lacks=$(lacking)
+# All mounts that building makes end with this.
+if [ -n "${WARPSMITH_TEST_THOROUGH:-}" ] && [ -z "$lacks$WARPSMITH_TEST_INSIDE" ]; then
+  WARPSMITH_TEST_INSIDE=build exec unshare --mount --propagation private "$0" "$@"
+fi
 work=$(mktemp -d /var/tmp/warpsmith_containers_XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 check "compose.yml keeps the rules, and programs know its flags" \
   python3 tests/deploy/compose.py check "$build/bin"
-check "scripts are clean" shellcheck docker/prepare.sh tests/deploy/containers_test.sh -x
+check "scripts are clean" shellcheck -x docker/prepare.sh tests/deploy/containers_test.sh
 check "its Prometheus is understood" prometheus_is_understood
 [ -n "${WARPSMITH_TEST_THOROUGH:-}" ] || exit 0
-
-missing=()
-for tool in "${TOOLS[@]}"; do
-  PATH=$PATH:/usr/sbin:/usr/lib/podman command -v "$tool" >/dev/null || missing+=("$tool")
-done
-if [ ${#missing[@]} -gt 0 ] || [ "$(id -u)" != 0 ]; then
-  say "not built: it takes root, and Debian's ${missing[*]-}"
+if [ -n "$lacks" ]; then
+  say "no image is built here, for want of ${lacks//$'\n'/, }"
   exit $SKIPPED
 fi
 set_up_podman
-# All mounts of it end with this.
-if [ -z "${WARPSMITH_TEST_MOUNTS:-}" ]; then
-  rm -rf "$work"
-  WARPSMITH_TEST_MOUNTS=own exec unshare --mount --propagation private "$0" "$@"
-fi
 check "a base is made" make_base
 check "packages are made" make_packages
 check "the planner's image is built" of_dockerfile warpsmith-planner planner
