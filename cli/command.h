@@ -62,6 +62,7 @@ void AddWatch(CLI::App& app, const Context& context, Command& chosen);
 void AddProblems(CLI::App& app, const Context& context, Command& chosen);
 void AddRuns(CLI::App& app, const Context& context, Command& chosen);
 void AddShow(CLI::App& app, const Context& context, Command& chosen);
+void AddHealth(CLI::App& app, const Context& context, Command& chosen);
 void AddHold(CLI::App& app, const Context& context, Command& chosen);
 void AddWorkers(CLI::App& app, const Context& context, Command& chosen);
 void AddUpgrade(CLI::App& app, const Context& context, Command& chosen);

@@ -62,6 +62,7 @@ int Main(int argc, char** argv) {
   AddExport(app, context, chosen);
   AddImport(app, context, chosen);
   AddProblems(app, context, chosen);
+  AddHealth(app, context, chosen);
   AddHold(app, context, chosen);
   AddWorkers(app, context, chosen);
   AddStore(app, context, chosen);

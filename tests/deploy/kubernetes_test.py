@@ -33,7 +33,7 @@ from pod import Pod, write_secret
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
 GUIDE = ROOT / "docs" / "guide" / "kubernetes.md"
-VALIDATOR = ROOT / ".cache" / "kubernetes" / "bin" / "kubernetes-validate"
+VALIDATOR = ROOT / ".cache" / "tools" / "bin" / "kubernetes-validate"
 NEEDED = {"promtool": "prometheus", "haproxy": "haproxy", "redis-server": "redis-server", "openssl": "openssl", "ip": "iproute2",
           "unshare": "util-linux", "setpriv": "util-linux"}
 LIMIT_SECONDS = 90

@@ -36,6 +36,8 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   CHECK(workers == 0);
   CHECK_THAT(workers.out, Contains("host0") && Contains("host1") && Contains("native"));
 
+  CHECK(fleet.Warpsmith({"health"}) == 0);
+
   const std::string set = WriteSmallSet(fleet.dir());
   Finished submitted = fleet.Warpsmith({"submit", set, "--seconds", "4", "--policy", "rules"});
   REQUIRE(submitted == 0);
@@ -138,6 +140,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   Finished after_down = fleet.Warpsmith({"workers"});
   CHECK(after_down == 3);
   CHECK_THAT(after_down.err, Contains("warpsmith up"));
+  CHECK(fleet.Warpsmith({"health"}) == 3);
 
   // What was found is there again after a restart.
   REQUIRE(fleet.Warpsmith({"up", "--detach", "--workers", "0"}) == 0);

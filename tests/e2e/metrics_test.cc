@@ -110,6 +110,10 @@ TEST_CASE("Prometheus finds a fleet's workers by its planner, and all that is co
             {"power_limit", 700'000},
             {"temperature", 36},
             {"uncorrectable", 0}});
+  const Finished health = RunToEnd({kBin + "/warpsmith", "health", "--http", http});
+  INFO(health);
+  CHECK(health == 0);
+  CHECK(health.out == "leads\n");
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"w0", "w1"}) {
     workers.push_back(std::make_unique<Process>(std::vector<std::string>{
