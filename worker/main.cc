@@ -478,7 +478,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
   for (const std::string& lack : device::Lacks(*device, !flags.python.empty())) {
-    spdlog::warn("{}", lack);
+    telemetry::Log(daemon::told::kLacks, {{"reason", lack}});
     absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
   }
   info.set_health_reason(missing);
@@ -504,8 +504,8 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   if (nvml != nullptr) {
     card_watch.emplace(
         *nvml,
-        card::CardWatch::Options{.alone = !flags.allow_shared,
-                                 .sees_processes = card::SeesProcesses()},
+        card::CardWatch::Options{
+            .alone = !flags.allow_shared, .sees_processes = card::SeesProcesses(), .note = missing},
         card::CardWatch::Listener{.health = [&](const auto& health) { daemon.SetHealth(health); },
                                   .interrupt = [&](const auto& why) { daemon.Interrupt(why); }},
         metrics.metrics());

@@ -60,7 +60,8 @@ daemon::Health Condition::health() const {
             .reason = absl::StrCat("others use the card, too: process ",
                                    absl::StrJoin(strangers_, ", "))};
   }
-  return {.reason = remap_pending_ ? kRemapPending : ""};
+  if (!remap_pending_) return {.reason = note_};
+  return {.reason = absl::StrCat(kRemapPending, note_.empty() ? "" : "; ", note_)};
 }
 
 }  // namespace warpsmith::card

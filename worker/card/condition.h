@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/daemon/session.h"
@@ -18,8 +19,9 @@ namespace warpsmith::card {
 
 class Condition {
  public:
-  // `alone`: others on the card make its worker sick while they are there.
-  explicit Condition(bool alone) : alone_(alone) {}
+  // `alone`: others on the card make its worker sick while they are there. `note`: what a worker
+  // that is healthy has to say besides.
+  explicit Condition(bool alone, std::string note = "") : alone_(alone), note_(std::move(note)) {}
 
   // Each gives why what the card did just now is not to be believed; empty: nothing speaks against
   // it. `strangers`: processes of others that have a context on the card.
@@ -32,6 +34,7 @@ class Condition {
   void Fail(const std::string& fault);
 
   const bool alone_;
+  const std::string note_;
   std::string fault_;              // the first; it stays
   std::optional<int64_t> errors_;  // of the last reading
   bool remap_pending_ = false;

@@ -82,6 +82,17 @@ TEST_CASE("rows to be replaced are told, and a row that cannot be is a fault") {
   CHECK_THAT(condition.health().fault, Contains("could not be replaced"));
 }
 
+TEST_CASE("what a worker has to say besides is said while it is well") {
+  Condition condition(/*alone=*/true, "no counters");
+  CHECK(condition.health() == daemon::Health{.reason = "no counters"});
+  CardReading reading;
+  reading.remap_pending = true;
+  condition.Take(reading, {});
+  CHECK_THAT(condition.health().reason, Contains("when it is free; no counters"));
+  condition.TakeXid(79);
+  CHECK_THAT(condition.health().reason, !Contains("no counters"));
+}
+
 TEST_CASE("a card that is not reached is lost for good") {
   Condition condition(/*alone=*/true);
   CardReading lost;

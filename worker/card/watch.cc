@@ -19,7 +19,8 @@ CardWatch::CardWatch(device::Nvml& nvml, const Options& options, Listener listen
       options_(options),
       listener_(std::move(listener)),
       metrics_(metrics),
-      condition_(options.alone),
+      condition_(options.alone, options.note),
+      told_(condition_.health()),
       counted_(nvml.Throttled()) {
   metrics_.Gauge("warpsmith_card_info", {nvml.Uuid(), nvml.DriverVersion()}).Set(1);
   metrics_.Counter("warpsmith_card_xid_total", {kOtherXids});

@@ -24,6 +24,7 @@ class CardWatch {
     bool alone = true;           // others on the card make the worker sick
     bool sees_processes = true;  // SeesProcesses()
     absl::Duration period = absl::Seconds(1);
+    std::string note = {};  // what is told of the worker while it is healthy
   };
 
   // Told on the watch's own thread.

@@ -56,6 +56,7 @@ inline constexpr LogEvent kXidOfKernel = {"card_xid", info, "the card reports {t
 inline constexpr LogEvent kXidsUnseen = {"card_xids_unseen", warn,
                                          "Xid errors are not seen from here on: {reason}"};
 inline constexpr LogEvent kCardUnwatched = {"card_unwatched", warn, "{reason}"};
+inline constexpr LogEvent kLacks = {"lacks", warn, "{reason}"};
 // Its planner.
 inline constexpr LogEvent kPlannerAway = {"planner_away", warn,
                                           "no answer from the planner, going on without: {reason}"};
