@@ -174,13 +174,12 @@ class Page:
             raise Failed(f"{script}: {result['exceptionDetails']['exception'].get('description')}")
         return result["result"].get("value")
 
-    def wait(self, condition: str, limit_s: float = LIMIT_S) -> Any:
-        """The condition's value, once it is one that counts as true."""
+    def wait(self, condition: str, limit_s: float = LIMIT_S) -> None:
         deadline = time.monotonic() + limit_s
         while True:
             try:
-                if value := self.evaluate(condition):
-                    return value
+                if self.evaluate(f"Boolean({condition})"):
+                    return
             except Failed as failed:
                 if "context" not in str(failed) and "null" not in str(failed) and "undefined" not in str(failed):
                     raise
@@ -189,7 +188,7 @@ class Page:
             time.sleep(BETWEEN_S)
 
     def press(self, key: str) -> None:
-        name, code, text = KEYS.get(key, (key, ord(key.upper()), key))
+        name, code, text = KEYS[key] if key in KEYS else (key, ord(key.upper()), key)
         same = {"key": name, "code": name, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **same)
         self.call("Input.dispatchKeyEvent", type="keyUp", **same)
