@@ -68,7 +68,7 @@ class Fleet:
 
     def submit(self, name: str, problems: list[str], seconds: float, *flags: str) -> str:
         """A set of doubling problems of those names; the run's id."""
-        path = self.folder / f"{name}.json"
+        path = self.folder / "set.json"
         path.write_text(json.dumps({
             "name": name,
             "problems": [{
