@@ -35,6 +35,7 @@ const changes = new Changes(wire, toast);
 
 const views = {tasks: "Tasks", workers: "Workers", runs: "Runs", news: "News", board: "Board"};
 let place = {view: "tasks", id: ""};
+let wantsSearch = false;  // once the tasks are there
 
 function go(view, id = "") {
   location.hash = id ? `${view}/${encodeURIComponent(id)}` : view;
@@ -59,6 +60,8 @@ function readPlace() {
   document.body.classList.toggle("opened", !find("detail").hidden);
   tables[view]?.activate(id);
   show();
+  if (wantsSearch && view === "tasks") search.focus();
+  wantsSearch = false;
 }
 const details = {tasks: true, workers: true, runs: true};
 
@@ -279,8 +282,8 @@ document.addEventListener("keydown", (event) => {
   if (number >= 1 && number <= Object.keys(views).length) go(Object.keys(views)[number - 1]);
   else if (event.key === "/") {
     event.preventDefault();
-    if (place.view !== "tasks") go("tasks");
-    requestAnimationFrame(() => search.focus());
+    wantsSearch = true;
+    place.view === "tasks" ? readPlace() : go("tasks");
   }
 });
 
