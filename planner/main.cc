@@ -6,10 +6,10 @@
 // The second is one of several: one leads, the others follow, and take over when it is gone. One
 // that was deposed begins anew, as the same process.
 //
-// DIR holds warpsmith.db (log, snapshots, blobs), planner.lock, planner.address and planner.http
-// (where it listens, while it does) and board.md. SIGTERM and SIGINT end it in good order; SIGKILL
-// loses nothing that it has answered for. Only this file reads the environment and puts the parts
-// together.
+// DIR holds warpsmith.db (log, snapshots, blobs), planner.lock, planner.address, planner.http and
+// planner.page (where it listens, while it does) and board.md. SIGTERM and SIGINT end it in good
+// order; SIGKILL loses nothing that it has answered for. Only this file reads the environment and
+// puts the parts together.
 //
 // Exit status
 //   0  ended by a signal, everything written
@@ -33,6 +33,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -55,6 +56,8 @@
 #include "planner/service/planner.h"
 #include "planner/service/redis_flags.h"
 #include "planner/service/server.h"
+#include "planner/web/page.h"
+#include "planner/web/published.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -97,7 +100,7 @@ Now SystemNow() {
 struct Flags {
   std::string dir;
   std::string listen = "127.0.0.1:0";
-  std::string listen_clients, listen_http;
+  std::string listen_clients, listen_http, listen_page;
   std::string advertise, advertise_clients;
   security::TlsFlags tls;
   std::string tokens;
@@ -121,12 +124,23 @@ std::unique_ptr<PlannerMetrics> MetricsOf(const Flags& flags) {
   return std::make_unique<PlannerMetrics>(WARPSMITH_VERSION);
 }
 
-absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags, PlannerMetrics* metrics) {
+std::unique_ptr<web::Published> PublishedOf(const Flags& flags) {
+  if (flags.listen_page.empty()) return nullptr;
+  std::random_device random;
+  return std::make_unique<web::Published>(absl::StrCat(absl::Hex(random())), &absl::Now);
+}
+
+// What hears of the planner's work outlives it.
+absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags, PlannerMetrics* metrics,
+                                         web::Published* published) {
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
   if (!files.ok()) return files.status();
   PlannerOptions options;
   options.board_path = flags.dir + "/board.md";
   options.metrics = metrics;
+  if (published != nullptr) {
+    options.on_view = [published](const View& view) { published->Take(view); };
+  }
   options.core.keep_over_tasks = flags.keep_over_tasks;
   options.core.max_workers =
       std::min<int64_t>(options.core.max_workers, static_cast<int64_t>(kSessionShare * *files));
@@ -186,16 +200,65 @@ int64_t BytesIn(const std::string& folder) {
   return bytes;
 }
 
+// A file with an address, while it is answered there.
+class AddressFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<AddressFile>> Write(const std::string& path,
+                                                            const std::string& address) {
+    absl::Status told = base::WriteFileAtomically(path, address + "\n");
+    if (!told.ok()) return told;
+    return std::unique_ptr<AddressFile>(new AddressFile(path));
+  }
+  ~AddressFile() { unlink(path_.c_str()); }
+
+ private:
+  explicit AddressFile(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
 // What is answered by HTTP.
 class Watched {
  public:
-  // Null without --listen-http. All but `flags` outlive it.
+  // All but `flags` outlive it; metrics and published are null where they are not wanted.
   static absl::StatusOr<std::unique_ptr<Watched>> Start(const Flags& flags,
                                                         const Admission& admission,
                                                         PlannerMetrics* metrics,
-                                                        const Server& server,
-                                                        const Planner& planner) {
-    if (metrics == nullptr) return nullptr;
+                                                        web::Published* published,
+                                                        const Server& server, Planner& planner) {
+    std::unique_ptr<Watched> watched(new Watched);
+    absl::Status started;
+    if (metrics != nullptr) {
+      started = watched->StartMetrics(flags, admission, metrics, server, planner);
+    }
+    if (started.ok() && published != nullptr) {
+      started = watched->StartPage(flags, admission, published, planner);
+    }
+    if (!started.ok()) return started;
+    return watched;
+  }
+  // Of one that waits for its store: it is well, since to start it again would not bring that
+  // nearer, and not ready.
+  static absl::StatusOr<std::unique_ptr<Watched>> StartWaiting(const Flags& flags,
+                                                               const Admission& admission) {
+    std::unique_ptr<Watched> watched(new Watched);
+    if (flags.listen_http.empty()) return watched;
+    const auto answer = [](int status) {
+      return [status] { return http::Reply{.status = status, .body = "waits for the store\n"}; };
+    };
+    const absl::Status started =
+        watched->Serve(flags, admission, {{"/healthz", answer(200)}, {"/readyz", answer(503)}},
+                       /*refresh=*/true);
+    if (!started.ok()) return started;
+    return watched;
+  }
+  // Neither of them: the exit status.
+  static int Fail(const absl::Status& status) {
+    return planner::Fail(status, absl::IsInvalidArgument(status) ? kUsage : kCannotStart);
+  }
+
+ private:
+  absl::Status StartMetrics(const Flags& flags, const Admission& admission, PlannerMetrics* metrics,
+                            const Server& server, const Planner& planner) {
     const auto text = [&admission, metrics, dir = flags.dir] {
       if (const auto identity = admission.guard->identity(); identity != nullptr) {
         metrics->metrics().CertificateEnds(identity->own.not_after);
@@ -216,44 +279,38 @@ class Watched {
         flags, admission,
         {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}, {"/workers", workers}});
   }
-  // Of one that waits for its store: it is well, since to start it again would not bring that
-  // nearer, and not ready.
-  static absl::StatusOr<std::unique_ptr<Watched>> StartWaiting(const Flags& flags,
-                                                               const Admission& admission) {
-    if (flags.listen_http.empty()) return nullptr;
-    const auto answer = [](int status) {
-      return [status] { return http::Reply{.status = status, .body = "waits for the store\n"}; };
-    };
-    return Serve(flags, admission, {{"/healthz", answer(200)}, {"/readyz", answer(503)}},
-                 /*refresh=*/true);
-  }
-  // Neither of them: the exit status.
-  static int Fail(const absl::Status& status) {
-    return planner::Fail(status, absl::IsInvalidArgument(status) ? kUsage : kCannotStart);
-  }
-  ~Watched() { unlink(file_.c_str()); }
 
- private:
-  static absl::StatusOr<std::unique_ptr<Watched>> Serve(const Flags& flags,
-                                                        const Admission& admission,
-                                                        std::vector<http::Route> routes,
-                                                        bool refresh = false) {
+  absl::Status Serve(const Flags& flags, const Admission& admission,
+                     std::vector<http::Route> routes, bool refresh = false) {
     auto served = http::Server::Start(
         {.listen = flags.listen_http, .guard = admission.guard, .refresh = refresh},
         std::move(routes));
     if (!served.ok()) return served.status();
-    std::unique_ptr<Watched> watched(new Watched(*std::move(served), flags.dir + "/planner.http"));
-    const absl::Status told =
-        base::WriteFileAtomically(watched->file_, watched->server_->address() + "\n");
-    if (!told.ok()) return told;
-    telemetry::Log(told::kListensHttp, {{"address", watched->server_->address()}});
-    return watched;
+    server_ = *std::move(served);
+    auto file = AddressFile::Write(flags.dir + "/planner.http", server_->address());
+    if (!file.ok()) return file.status();
+    server_file_ = *std::move(file);
+    telemetry::Log(told::kListensHttp, {{"address", server_->address()}});
+    return absl::OkStatus();
   }
-  Watched(std::unique_ptr<http::Server> server, std::string file)
-      : server_(std::move(server)), file_(std::move(file)) {}
 
-  const std::unique_ptr<http::Server> server_;
-  const std::string file_;  // with the address, while it is answered there
+  absl::Status StartPage(const Flags& flags, const Admission& admission, web::Published* published,
+                         Planner& planner) {
+    auto page = web::Page::Start({flags.listen_page, admission.guard}, &planner, published);
+    if (!page.ok()) return page.status();
+    page_ = *std::move(page);
+    auto file = AddressFile::Write(flags.dir + "/planner.page", page_->address());
+    if (!file.ok()) return file.status();
+    page_file_ = *std::move(file);
+    telemetry::Log(told::kListensPage,
+                   {{"address", absl::StrCat(admission.guard->secured() ? "https://" : "http://",
+                                             page_->address(), "/")}});
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<web::Page> page_;
+  std::unique_ptr<AddressFile> server_file_, page_file_;
 };
 
 std::string Told(const Server& server) {
@@ -276,7 +333,8 @@ void AwaitEnd(const sigset_t& ends, const std::string& dir, const telemetry::Not
 int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
           const telemetry::Notifier& notifier) {
   const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get());
+  const std::unique_ptr<web::Published> published = PublishedOf(flags);
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get(), published.get());
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
   if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
@@ -292,7 +350,7 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   // Before anybody is told of this planner, who may not start after all.
   absl::StatusOr<std::unique_ptr<Watched>> watched =
-      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+      Watched::Start(flags, admission, metrics.get(), published.get(), **server, **planner);
   if (!watched.ok()) return Watched::Fail(watched.status());
   (*server)->SetServing(true);
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
@@ -301,6 +359,7 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
   telemetry::Log(told::kListening, {{"address", Told(**server)}, {"state", flags.dir}});
   notifier.Ready(absl::StrCat("leads; listening on ", Told(**server)));
   AwaitEnd(ends, flags.dir, notifier);
+  watched->reset();
   (*server)->Shutdown();
   (*planner)->Stop();
   absl::Status closed = (*store)->Close();
@@ -331,7 +390,8 @@ auto Insist(const sigset_t& ends, const telemetry::Notifier& notifier, Open open
 int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& ends, char** argv,
                 const telemetry::Notifier& notifier) {
   const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get());
+  const std::unique_ptr<web::Published> published = PublishedOf(flags);
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get(), published.get());
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
   if (!redis.ok()) return Fail(redis.status(), kUsage);
@@ -375,7 +435,7 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   // Before anybody is told of this planner, who may not start after all.
   waiting->reset();  // its address is the next one's
   absl::StatusOr<std::unique_ptr<Watched>> watched =
-      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+      Watched::Start(flags, admission, metrics.get(), published.get(), **server, **planner);
   if (!watched.ok()) return Watched::Fail(watched.status());
   (*server)->SetServing(false);
   rpc::Addresses advertised = (*server)->addresses();
@@ -410,6 +470,7 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
                              }});
     AwaitEnd(ends, flags.dir, notifier);
     ending = true;
+    watched->reset();
     candidate.Stop();
     (*server)->Shutdown();
     (*planner)->Stop();
@@ -435,6 +496,8 @@ int Main(int argc, char** argv) {
                  "where people and their tools call; --listen is for workers alone then");
   app.add_option("--listen-http", flags.listen_http,
                  "HOST:PORT of metrics and health, by HTTP; nothing is counted without");
+  app.add_option("--listen-page", flags.listen_page,
+                 "HOST:PORT of the page for people with a browser");
   flags.tls.AddTo(app);
   app.add_option("--tokens", flags.tokens, "file of the tokens that are taken")
       ->envname("WARPSMITH_TOKENS");
@@ -469,7 +532,8 @@ int Main(int argc, char** argv) {
     return Fail(absl::InvalidArgumentError("no HOME in the environment: name a folder with --dir"),
                 kUsage);
   }
-  for (const std::string& address : {listen, flags.listen_clients, flags.listen_http}) {
+  for (const std::string& address :
+       {listen, flags.listen_clients, flags.listen_http, flags.listen_page}) {
     if (address.empty()) continue;
     absl::Status valid = rpc::ValidateListenAddress(address, flags.tls.given());
     if (!valid.ok()) return Fail(valid, kUsage);

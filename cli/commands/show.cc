@@ -7,10 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/command.h"
-#include "cli/credits.h"
 #include "cli/table.h"
 #include "cli/trials.h"
 #include "cli/words.h"
+#include "common/problem/credits.h"
 #include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
@@ -88,10 +88,10 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
   if (!kernels.empty()) std::cout << Heading("kernels") << kernels;
 }
 
-void PrintCredits(const Credits& credits) {
+void PrintCredits(const problem::Credits& credits) {
   std::cout << Heading("gains, in order");
   Table gains({{"  specialist"}, {"gain", kRight}, {"time after", kRight}, {"action"}});
-  for (const Credit& credit : credits.accepted) {
+  for (const problem::Credit& credit : credits.accepted) {
     gains.Add(
         {"  " + credit.specialist, Speedup(credit.gain), Microseconds(credit.us), credit.action});
   }
@@ -103,7 +103,7 @@ void PrintCredits(const Credits& credits) {
                 {"judged", kRight},
                 {"trials", kRight},
                 {"seconds", kRight}});
-  for (const Share& share : credits.shares) {
+  for (const problem::Share& share : credits.shares) {
     shares.Add({"  " + share.specialist, Speedup(share.gain), std::to_string(share.accepted),
                 std::to_string(share.judged), std::to_string(share.trials),
                 absl::StrFormat("%.1f", share.seconds)});
@@ -197,11 +197,11 @@ absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
   absl::StatusOr<v1::GetTaskReply> reply = client->GetTask((*tasks)[0].id(), /*with_trials=*/true);
   if (!reply.ok()) return reply.status();
 
-  const Credits credits = CreditsOf(reply->trials());
+  const problem::Credits credits = problem::CreditsOf(reply->trials());
   if (context.json) {
     nlohmann::json json = nlohmann::json::parse(Json(*reply));
     json["credits"] = nlohmann::json::array();
-    for (const Credit& credit : credits.accepted) {
+    for (const problem::Credit& credit : credits.accepted) {
       json["credits"].push_back({{"trial_id", credit.trial_id},
                                  {"specialist", credit.specialist},
                                  {"action", credit.action},

@@ -5,17 +5,22 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
+#include "common/http/compress.h"
 #include "common/rpc/address.h"
 
 namespace warpsmith::http {
@@ -104,19 +109,20 @@ std::string ChainOf(const SSL* ssl) {
 
 // ---- calls -------------------------------------------------------------------------------------
 
-absl::Status Admit(Guard& guard, const httplib::Request& request, const std::string& method) {
-  std::string certificate, chain;
-  if (request.ssl != nullptr) {
+// What a call brings to say who makes it; kept, since a call may go on for long.
+struct Papers {
+  explicit Papers(const httplib::Request& request)
+      : authorization(request.get_header_value("Authorization")) {
+    if (request.ssl == nullptr) return;
     const X509Ptr peer(SSL_get1_peer_certificate(request.ssl));
     certificate = PemOf(peer.get());
     chain = ChainOf(request.ssl);
   }
-  const std::string authorization = request.get_header_value("Authorization");
-  return guard
-      .Admit(security::Listener::kHttp, method,
-             {.certificate_pem = certificate, .chain_pem = chain, .authorization = authorization})
-      .status();
-}
+  security::Proof proof() const {
+    return {.certificate_pem = certificate, .chain_pem = chain, .authorization = authorization};
+  }
+  std::string authorization, certificate, chain;
+};
 
 void Refuse(const absl::Status& status, httplib::Response& response) {
   const bool unknown = absl::IsUnauthenticated(status);
@@ -125,6 +131,49 @@ void Refuse(const absl::Status& status, httplib::Response& response) {
   response.set_content(absl::StrCat(std::string(status.message()), "\n"),
                        "text/plain; charset=utf-8");
 }
+
+// Why a change is not made for who asks so; OK: it may be.
+absl::Status CheckChange(const httplib::Request& request, const security::Caller& caller,
+                         bool secured) {
+  if (!absl::StartsWith(request.get_header_value("Content-Type"), "application/json")) {
+    return absl::PermissionDeniedError("what changes something has a body of application/json");
+  }
+  const std::string origin = request.get_header_value("Origin");
+  const std::string own =
+      absl::StrCat(secured ? "https://" : "http://", request.get_header_value("Host"));
+  if (!origin.empty() && origin != own) {
+    return absl::PermissionDeniedError("a page of another host changes nothing here");
+  }
+  if (secured && !caller.by_token) {
+    return absl::PermissionDeniedError(
+        "a change by HTTP is made with a token (Authorization: Bearer TOKEN): a browser brings a "
+        "certificate with whatever it is told to ask");
+  }
+  return absl::OkStatus();
+}
+
+// Content of a known length, so that httplib does not compress it once more, which with brotli
+// would take seconds.
+void SetBody(const httplib::Request& request, const Reply& reply, httplib::Response& response) {
+  std::string body = reply.body;
+  response.set_header("Vary", "Accept-Encoding");
+  if (body.size() >= kMinCompressed && TakesGzip(request.get_header_value("Accept-Encoding"))) {
+    if (std::string packed = Gzip(body); !packed.empty()) {
+      response.set_header("Content-Encoding", "gzip");
+      body = std::move(packed);
+    }
+  }
+  if (body.empty()) return response.set_content("", reply.type);
+  const size_t size = body.size();
+  response.set_content_provider(
+      size, reply.type,
+      [body = std::move(body)](size_t offset, size_t length, httplib::DataSink& sink) {
+        return sink.write(body.data() + offset, std::min(length, body.size() - offset));
+      });
+}
+
+// A tenth of the time that a normal thread gets beside it.
+constexpr int kLowNice = 10;
 
 // "HOST" or "HOST:PORT".
 bool IsLoopback(absl::string_view host) {
@@ -159,7 +208,8 @@ absl::StatusOr<HostPort> Parse(const std::string& listen) {
 class Server::Listening {
  public:
   Listening(const Options& options, std::vector<Route> routes)
-      : guard_(options.guard),
+      : options_(options),
+        guard_(options.guard),
         current_{options.guard, options.refresh},
         routes_(std::move(routes)) {
     if (guard_->secured()) {
@@ -168,11 +218,12 @@ class Server::Listening {
     } else {
       server_ = std::make_unique<httplib::Server>();
     }
-    server_->new_task_queue = [] { return new httplib::ThreadPool(kMaxCalls); };
-    server_->set_keep_alive_timeout(kIdleSeconds);
+    server_->new_task_queue = [calls = options.calls] { return new httplib::ThreadPool(calls); };
+    server_->set_keep_alive_timeout(options.idle_seconds);
     server_->set_read_timeout(kIdleSeconds);
     server_->set_write_timeout(kIdleSeconds);
     server_->set_payload_max_length(kMaxRequestBytes);
+    server_->set_default_headers({options.headers.begin(), options.headers.end()});
     // Not SO_REUSEPORT, by which two processes may listen on one port.
     server_->set_socket_options([](socket_t socket) {
       const int yes = 1;
@@ -184,16 +235,13 @@ class Server::Listening {
                                           : httplib::Server::HandlerResponse::Handled;
         });
     for (const Route& route : routes_) {
-      server_->Get(
-          route.path, [this, &route](const httplib::Request& request, httplib::Response& response) {
-            if (absl::Status may = Admit(*guard_, request, absl::StrCat("/http", route.path));
-                !may.ok()) {
-              return Refuse(may, response);
-            }
-            const Reply reply = route.answer();
-            response.status = reply.status;
-            response.set_content(reply.body, reply.type);
-          });
+      const auto handler = [this, &route](const httplib::Request& request,
+                                          httplib::Response& response) {
+        Handle(route, request, response);
+      };
+      // httplib's paths are regular expressions.
+      const std::string path = absl::StrReplaceAll(route.path, {{".", "\\."}});
+      route.post ? server_->Post(path, handler) : server_->Get(path, handler);
     }
   }
 
@@ -212,7 +260,12 @@ class Server::Listening {
           "cannot listen on ", listen, ": is another process there? Port 0 picks a free one"));
     }
     address_ = rpc::Reachable(absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port));
-    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    thread_ = std::thread([this] {
+      // The threads that answer are made by this one, and are as nice. Where it is refused they
+      // have their share.
+      if (options_.low_priority) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowNice);
+      server_->listen_after_bind();
+    });
     return absl::OkStatus();
   }
 
@@ -235,11 +288,48 @@ class Server::Listening {
       return false;
     }
     if (request.method == "GET" || request.method == "HEAD") return true;
+    const bool posts = std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
+      return route.post && route.path == request.path;
+    });
+    if (posts && request.method == "POST") return true;
     response.status = 405;
-    response.set_header("Allow", "GET, HEAD");
+    response.set_header("Allow", posts ? "POST" : "GET, HEAD");
     return false;
   }
 
+  std::string MethodOf(const Route& route) const {
+    return route.method.empty() ? absl::StrCat(options_.methods, route.path) : route.method;
+  }
+
+  void Handle(const Route& route, const httplib::Request& request, httplib::Response& response) {
+    const Papers papers(request);
+    const absl::StatusOr<security::Caller> caller =
+        guard_->Admit(options_.listener, MethodOf(route), papers.proof());
+    if (!caller.ok()) return Refuse(caller.status(), response);
+    if (route.post) {
+      const absl::Status may = CheckChange(request, *caller, guard_->secured());
+      if (!may.ok()) return Refuse(may, response);
+    }
+    const Reply reply =
+        route.answer({{request.params.begin(), request.params.end()}, request.body, *caller});
+    response.status = reply.status;
+    if (reply.next == nullptr) return SetBody(request, reply, response);
+    response.set_chunked_content_provider(
+        reply.type, [this, papers, method = MethodOf(route), next = reply.next](
+                        size_t, httplib::DataSink& sink) {
+          if (!sink.is_writable()) return false;
+          // Tokens and certificates end.
+          const bool may = guard_->Admit(options_.listener, method, papers.proof()).ok();
+          const std::optional<std::string> piece = may ? next() : std::nullopt;
+          if (!piece.has_value()) {
+            sink.done();
+            return true;
+          }
+          return piece->empty() || sink.write(piece->data(), piece->size());
+        });
+  }
+
+  const Options options_;
   const std::shared_ptr<Guard> guard_;
   Current current_;
   const std::vector<Route> routes_;
@@ -250,6 +340,11 @@ class Server::Listening {
 
 Server::Server(std::unique_ptr<Listening> listening) : listening_(std::move(listening)) {}
 Server::~Server() = default;
+
+std::string Request::Parameter(const std::string& name) const {
+  const auto found = parameters.find(name);
+  return found == parameters.end() ? "" : found->second;
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
                                                       std::vector<Route> routes) {

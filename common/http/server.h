@@ -1,4 +1,4 @@
-// Answers GET by HTTP, for whoever watches over a process: Prometheus, probes, people.
+// Answers by HTTP, for whoever watches over a process: Prometheus, probes, people.
 //
 //   auto server = *http::Server::Start({.listen = "127.0.0.1:0", .guard = guard},
 //                                      {{"/metrics", [] { return http::Reply{.body = "..."}; }}});
@@ -9,11 +9,18 @@
 // TOKEN") says, and certificates that change need no restart. Without TLS it listens on loopback
 // alone, and answers only who called it by a name of loopback: a web page of another host that was
 // made to mean this one gets nothing.
+//
+// A POST changes something. It is made by a caller that no other host's page can be: its body is
+// JSON and says so, its Origin, if it has one, is this server, and with TLS it brings a token,
+// since a browser brings a certificate with whatever it is told to ask.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,16 +33,39 @@ namespace warpsmith::http {
 inline constexpr int kMaxCalls = 16;
 inline constexpr int kIdleSeconds = 5;
 inline constexpr size_t kMaxRequestBytes = 64 << 10;
+// Shorter bodies are not compressed.
+inline constexpr size_t kMinCompressed = 2 << 10;
+
+struct Request {
+  std::multimap<std::string, std::string> parameters;  // of the query
+  std::string body;
+  security::Caller caller;
+
+  std::string Parameter(const std::string& name) const;  // "": it is not there
+};
 
 struct Reply {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
+  // Instead of the body: waits for the next piece of one whose length is not known. "": there was
+  // none for a while, and whether the caller is still there is looked at. nullopt: it ends. It ends
+  // too where the caller is gone, or may not ask for it any more.
+  std::function<std::optional<std::string>()> next;
 };
 
 struct Route {
-  std::string path;               // "/metrics"
-  std::function<Reply()> answer;  // any thread, several at a time
+  // Any thread, several at a time.
+  using Answer = std::function<Reply(const Request&)>;
+
+  Route(std::string path, std::function<Reply()> answer)
+      : path(std::move(path)), answer([answer](const Request&) { return answer(); }) {}
+  Route(std::string path, Answer answer) : path(std::move(path)), answer(std::move(answer)) {}
+
+  std::string path;    // "/metrics"
+  std::string method;  // of the table; "": "/http/metrics" at the listener for HTTP
+  bool post = false;
+  Answer answer;
 };
 
 struct Options {
@@ -43,6 +73,13 @@ struct Options {
   std::shared_ptr<security::Guard> guard;
   // Where nobody else refreshes the guard: at handshakes, once a second at most.
   bool refresh = false;
+  security::Listener listener = security::Listener::kHttp;
+  std::string methods = "/http";  // what their names begin with
+  int calls = kMaxCalls;
+  int idle_seconds = kIdleSeconds;
+  // Its threads get a tenth of the time of others beside them.
+  bool low_priority = false;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // of every reply
 };
 
 class Server {
@@ -56,7 +93,7 @@ class Server {
 
   // Where this machine reaches it.
   const std::string& address() const;
-  // Ends calls under way; blocks for as long as an answer takes.
+  // Ends calls under way; blocks for as long as an answer, or the next piece of one, takes.
   void Stop();
 
  private:

@@ -2,10 +2,12 @@
 
 #include <httplib.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/security/authority.h"
@@ -110,6 +112,123 @@ TEST_CASE("who holds connections and says nothing does not hold up others for lo
   auto reply = client.Get("/metrics");
   REQUIRE(reply);
   CHECK(reply->status == 200);
+}
+
+TEST_CASE("a change is made by whoever is no other host's page") {
+  Route change("/change", Route::Answer([](const Request& request) {
+                 return Reply{.body = "done by " + request.caller.name + ": " + request.body};
+               }));
+  change.method = "/warpsmith.v1.PlannerService/HoldWorker";
+  change.post = true;
+  const auto post = [](httplib::Client& client, const httplib::Headers& headers,
+                       const char* type = "application/json") {
+    auto reply = client.Post("/change", headers, "{}", type);
+    REQUIRE(reply);
+    return reply->status;
+  };
+  SECTION("on loopback") {
+    auto server = Server::Start(
+        {.listen = "127.0.0.1:0", .guard = Open(), .listener = security::Listener::kPage},
+        {change});
+    REQUIRE(server.ok());
+    const std::string own = "http://" + (*server)->address();
+    httplib::Client client("127.0.0.1", PortOf(**server));
+    CHECK(post(client, {}) == 200);
+    CHECK(post(client, {{"Origin", own}}) == 200);
+    CHECK(post(client, {{"Origin", "http://evil.example.com"}}) == 403);
+    CHECK(post(client, {{"Origin", "https" + own.substr(4)}}) == 403);
+    CHECK(post(client, {{"Origin", "null"}}) == 403);
+    CHECK(post(client, {{"Host", "evil.example.com"}}) == 403);
+    // What a form of another host's page can send.
+    CHECK(post(client, {}, "text/plain") == 403);
+    CHECK(post(client, {}, "application/x-www-form-urlencoded") == 403);
+    CHECK(client.Get("/change")->status == 404);
+    CHECK(client.Put("/change", "{}", "application/json")->status == 405);
+    CHECK(post(client, {{"X-Large", std::string(100'000, 'x')}}) >= 400);
+    auto large = client.Post("/change", std::string(kMaxRequestBytes + 1, ' '), "application/json");
+    REQUIRE(large);
+    CHECK(large->status == 413);
+  }
+  SECTION("with TLS, by a token alone, of a role that may") {
+    Office office;
+    office.Issue(Role::kOperator, "ops");
+    auto server = Server::Start(
+        {.listen = "127.0.0.1:0", .guard = office.guard, .listener = security::Listener::kPage},
+        {change});
+    REQUIRE(server.ok());
+    const std::string pem = office.authority.Path("ops.pem");
+    const auto with = [&](const std::string& file, const httplib::Headers& headers) {
+      httplib::SSLClient client("127.0.0.1", PortOf(**server), file, file);
+      client.set_ca_cert_path(office.authority.Path("ca.crt").c_str());
+      auto reply = client.Post("/change", headers, "{}", "application/json");
+      REQUIRE(reply);
+      return reply->status;
+    };
+    const std::string ops = *office.tokens.Issue({Role::kOperator, "ops"}, absl::Hours(1), Date());
+    REQUIRE(office.tokens.Refresh().ok());
+    CHECK(with(pem, {}) == 403);
+    CHECK(with("", {}) == 401);
+    CHECK(with("", {{"Authorization", "Bearer " + office.token}}) == 403);  // a reader's
+    CHECK(with("", {{"Authorization", "Bearer " + ops}}) == 200);
+    CHECK(with(pem, {{"Authorization", "Bearer " + ops}}) == 200);
+  }
+}
+
+TEST_CASE("a large body goes as gzip to who takes it") {
+  const std::string body(100'000, 'x');
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = Open()},
+                              {{"/metrics", [&] { return Reply{.body = body}; }},
+                               {"/healthz", [] { return Reply{.body = "ok\n"}; }}});
+  REQUIRE(server.ok());
+  httplib::Client client("127.0.0.1", PortOf(**server));
+  auto packed = client.Get("/metrics", httplib::Headers{{"Accept-Encoding", "br, gzip"}});
+  REQUIRE(packed);
+  CHECK(packed->get_header_value("Content-Encoding") == "gzip");
+  CHECK(std::stoi(packed->get_header_value("Content-Length")) < 1'000);
+  CHECK(packed->body == body);  // the client has unpacked it
+  for (const char* accepted : {"br", "identity", "gzip;q=0"}) {
+    INFO(accepted);
+    auto plain = client.Get("/metrics", httplib::Headers{{"Accept-Encoding", accepted}});
+    REQUIRE(plain);
+    CHECK(plain->get_header_value("Content-Encoding") == "");
+    CHECK(plain->body == body);
+  }
+  CHECK(client.Get("/healthz")->get_header_value("Content-Encoding") == "");
+}
+
+TEST_CASE("pieces go out as they come, until there are no more or the caller may not") {
+  Office office;
+  std::atomic<int> pieces = 0;
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = office.guard},
+                              {{"/metrics", [&] {
+                                  return Reply{.type = "text/event-stream",
+                                               .next = [&]() -> std::optional<std::string> {
+                                                 if (++pieces == 4) return std::nullopt;
+                                                 if (pieces == 2) return "";
+                                                 return absl::StrCat("piece ", pieces.load(), "\n");
+                                               }};
+                                }}});
+  REQUIRE(server.ok());
+  httplib::SSLClient client("127.0.0.1", PortOf(**server));
+  client.set_ca_cert_path(office.authority.Path("ca.crt").c_str());
+  const httplib::Headers token{{"Authorization", "Bearer " + office.token}};
+  std::string all;
+  bool revoked = false;
+  const auto take = [&](const char* data, size_t size) {
+    all.append(data, size);
+    // Between two pieces of the second call the token ends.
+    if (pieces > 4 && !std::exchange(revoked, true)) {
+      REQUIRE(office.tokens.Revoke("eye", Date()).ok());
+      REQUIRE(office.tokens.Refresh().ok());
+    }
+    return true;
+  };
+  CHECK(client.Get("/metrics", token, take)->status == 200);
+  CHECK(all == "piece 1\npiece 3\n");
+  all.clear();
+  CHECK(client.Get("/metrics", token, take)->status == 200);
+  CHECK(all.substr(0, 8) == "piece 5\n");
+  CHECK(client.Get("/metrics", token)->status == 401);
 }
 
 TEST_CASE("each role gets what is promised, and nothing else") {

@@ -30,8 +30,10 @@ constexpr unsigned kOperators = Bits(kLocal, kOperator);
 
 constexpr unsigned kByGrpc = Bits(Listener::kAll, Listener::kWorkers, Listener::kClients);
 constexpr unsigned kByHttp = Bits(Listener::kHttp);
+constexpr unsigned kByPage = Bits(Listener::kPage);
 constexpr unsigned kForWorkers = Bits(Listener::kAll, Listener::kWorkers);
 constexpr unsigned kForClients = Bits(Listener::kAll, Listener::kClients);
+constexpr unsigned kForPeople = Bits(Listener::kAll, Listener::kClients, Listener::kPage);
 
 // THE table. Whatever is not in it is refused.
 constexpr Rule kRules[] = {
@@ -40,10 +42,10 @@ constexpr Rule kRules[] = {
     {"/warpsmith.v1.PlannerService/List", kForClients, kLookers},
     {"/warpsmith.v1.PlannerService/GetTask", kForClients, kLookers},
     {"/warpsmith.v1.PlannerService/GetBoard", kForClients, kLookers},
-    {"/warpsmith.v1.PlannerService/SetTask", kForClients, kSubmitters, Bits(kSubmitter)},
-    {"/warpsmith.v1.PlannerService/CancelRun", kForClients, kSubmitters, Bits(kSubmitter)},
-    {"/warpsmith.v1.PlannerService/HoldWorker", kForClients, kOperators},
-    {"/warpsmith.v1.PlannerService/ReleaseWorker", kForClients, kOperators},
+    {"/warpsmith.v1.PlannerService/SetTask", kForPeople, kSubmitters, Bits(kSubmitter)},
+    {"/warpsmith.v1.PlannerService/CancelRun", kForPeople, kSubmitters, Bits(kSubmitter)},
+    {"/warpsmith.v1.PlannerService/HoldWorker", kForPeople, kOperators},
+    {"/warpsmith.v1.PlannerService/ReleaseWorker", kForPeople, kOperators},
     {"/grpc.health.v1.Health/Check", kByGrpc, kEverybody},
     {"/grpc.health.v1.Health/Watch", kByGrpc, kEverybody},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kForClients, kOperators},
@@ -51,6 +53,12 @@ constexpr Rule kRules[] = {
     {"/http/readyz", kByHttp, kEverybody},
     {"/http/metrics", kByHttp, kLookers},
     {"/http/workers", kByHttp, kLookers},
+    {"/page/files", kByPage, kEverybody},
+    {"/page/you", kByPage, kLookers},
+    {"/page/state", kByPage, kLookers},
+    {"/page/events", kByPage, kLookers},
+    {"/page/task", kByPage, kLookers},
+    {"/page/board", kByPage, kLookers},
 };
 
 // Of what a caller wrote, for messages.
@@ -72,7 +80,8 @@ std::string RolesOf(const Rule& rule) {
 
 // "workers' listener (--listen)"
 std::string ListenersOf(const Rule& rule) {
-  if ((rule.listeners & Bit(Listener::kHttp)) != 0) return "that for HTTP (--listen-http)";
+  if (rule.listeners == kByHttp) return "that for HTTP (--listen-http)";
+  if (rule.listeners == kByPage) return "that of the page (--listen-page)";
   return (rule.listeners & Bit(Listener::kClients)) != 0 ? "that for clients (--listen-clients)"
                                                          : "that for workers (--listen)";
 }
@@ -109,6 +118,8 @@ std::string_view NameOf(Listener listener) {
       return "clients";
     case Listener::kHttp:
       return "HTTP";
+    case Listener::kPage:
+      return "page";
   }
   return "";
 }
@@ -223,7 +234,8 @@ bool Serves(Listener listener, std::string_view service) {
 }
 
 std::string TableMarkdown() {
-  constexpr Listener kSeparate[] = {Listener::kWorkers, Listener::kClients, Listener::kHttp};
+  constexpr Listener kSeparate[] = {Listener::kWorkers, Listener::kClients, Listener::kHttp,
+                                    Listener::kPage};
   std::string text = "| method | at the listener for |";
   std::string line = "|---|---|";
   for (const Role role : kRoles) {

@@ -36,9 +36,10 @@ enum class Listener {
   kWorkers,  // workers alone
   kClients,  // people and their tools
   kHttp,     // whoever watches over the process, by HTTP
+  kPage,     // people with a browser, by HTTP
 };
 inline constexpr Listener kListeners[] = {Listener::kAll, Listener::kWorkers, Listener::kClients,
-                                          Listener::kHttp};
+                                          Listener::kHttp, Listener::kPage};
 
 std::string_view NameOf(Role role);  // "worker"
 std::string_view NameOf(Listener listener);
@@ -70,7 +71,7 @@ bool IsWorkerOf(std::string_view name, std::string_view id);
 // ---- the table ---------------------------------------------------------------------------------
 
 struct Rule {
-  std::string_view method;  // "/package.Service/Method"; "/http/path" of GET /path
+  std::string_view method;  // "/package.Service/Method"; "/http/path" and "/page/path" of GET /path
   unsigned listeners = 0;   // bits by Listener
   unsigned roles = 0;       // bits by Role
   unsigned own = 0;         // roles that may do so with what is their own alone

@@ -82,6 +82,30 @@ TEST_CASE("who may ask for what by HTTP") {
   }
 }
 
+TEST_CASE("who may ask for what by the page") {
+  const std::string service = "/warpsmith.v1.PlannerService/";
+  for (const Role role : kRoles) {
+    INFO(std::string(NameOf(role)));
+    const auto may = [&](const std::string& method) {
+      return Check({role, "x"}, method, Listener::kPage).ok();
+    };
+    const bool submits =
+        role == Role::kLocal || role == Role::kSubmitter || role == Role::kOperator;
+    const bool operates = role == Role::kLocal || role == Role::kOperator;
+    CHECK(may("/page/files"));
+    for (const char* name : {"you", "state", "events", "task", "board"}) {
+      CHECK(may(std::string("/page/") + name) == (submits || role == Role::kReader));
+    }
+    for (const char* name : {"SetTask", "CancelRun"}) CHECK(may(service + name) == submits);
+    for (const char* name : {"HoldWorker", "ReleaseWorker"}) CHECK(may(service + name) == operates);
+    // What the page does not do goes by gRPC alone.
+    for (const char* name : {"Submit", "List", "GetTask", "GetBoard"})
+      CHECK_FALSE(may(service + name));
+    CHECK_FALSE(may("/http/metrics"));
+    CHECK_FALSE(Check({role, "x"}, "/page/state", Listener::kHttp).ok());
+  }
+}
+
 TEST_CASE("the guide has the table as it is") {
   const auto guide = base::ReadFile(std::string(WARPSMITH_SOURCE) + "/docs/guide/secure.md");
   REQUIRE(guide.status() == absl::OkStatus());

@@ -68,7 +68,8 @@ constexpr LogEvent kTaskCancelled = {"task_cancelled", info, "task {task} is can
                                      "run, alarm, revision"};
 
 constexpr LogEvent kTable[] = {
-    told::kListening, told::kListensHttp, told::kRestored, told::kEnding, told::kEnded,
+    told::kListening, told::kListensHttp, told::kListensPage, told::kRestored, told::kEnding,
+    told::kEnded,
     // Who leads, and the store.
     told::kLeads, told::kFollows, told::kCaughtUp, told::kDeposed, told::kResigned,
     told::kNotResigned, told::kStoreAway, told::kStoreBack, told::kCommitsStall, told::kCommitsGoOn,

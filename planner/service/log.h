@@ -19,6 +19,7 @@ using enum spdlog::level::level_enum;
 inline constexpr LogEvent kListening = {"listening", info,
                                         "listening on {address}, state in {state}"};
 inline constexpr LogEvent kListensHttp = {"listens_http", info, "metrics and health at {address}"};
+inline constexpr LogEvent kListensPage = {"listens_page", info, "the page is at {address}"};
 inline constexpr LogEvent kRestored = {
     "restored", info,
     "at revision {revision} (checkpoint of {checkpoint}): {runs} runs, {tasks} tasks, {workers} "

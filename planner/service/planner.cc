@@ -460,6 +460,7 @@ void Planner::Take(View view) {
   drawing_.PostAlways([this, view = std::move(view)]() mutable {
     picture_.Take(*view.changes);
     if (options_.metrics != nullptr) options_.metrics->Changed(*view.changes, base::Now());
+    if (options_.on_view) options_.on_view(view);
     const bool many = view.changes->records.tasks_size() >= kManyTasks;
     view.changes = nullptr;
     if (many) base::ReturnFreedMemory();

@@ -57,6 +57,8 @@ struct PlannerOptions {
   // Written when it changed, and read when a person changed it, at each Tick. "": no board file.
   std::string board_path;
   PlannerMetrics* metrics = nullptr;  // null: nothing is counted; outlives the planner
+  // Hears of each view, on the board's thread; null: nobody does.
+  std::function<void(const View&)> on_view;
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
 

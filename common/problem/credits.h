@@ -11,14 +11,16 @@
 
 #include "warpsmith/v1/trial.pb.h"
 
-namespace warpsmith::cli {
+namespace warpsmith::problem {
 
 struct Credit {
   std::string trial_id;
   std::string specialist;
   std::string action;
   double gain = 1;
-  double us = 0;  // median after it
+  double us = 0;       // median after it
+  int trial = 0;       // which of them it is, from 1 on
+  double seconds = 0;  // of all trials up to it
 };
 
 // What a specialist did in all.
@@ -39,4 +41,4 @@ struct Credits {
 
 Credits CreditsOf(const v1::TrialBatch& trials);
 
-}  // namespace warpsmith::cli
+}  // namespace warpsmith::problem

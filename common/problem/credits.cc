@@ -1,14 +1,17 @@
-#include "cli/credits.h"
+#include "common/problem/credits.h"
 
 #include <algorithm>
 #include <map>
 
 #include "common/problem/verdict.h"
 
-namespace warpsmith::cli {
+namespace warpsmith::problem {
+
 Credits CreditsOf(const v1::TrialBatch& trials) {
   Credits credits;
   std::map<std::string, Share> shares;
+  int number = 0;
+  double seconds = 0;
   for (const v1::Trial& trial : trials.trials()) {
     const std::string who = trial.specialist().empty() ? "opening" : trial.specialist();
     Share& share = shares[who];
@@ -16,11 +19,14 @@ Credits CreditsOf(const v1::TrialBatch& trials) {
     share.trials += 1;
     share.judged += problem::IsJudged(trial.verdict()) ? 1 : 0;
     share.seconds += trial.seconds();
+    seconds += trial.seconds();
+    ++number;
     if (trial.verdict() != v1::ACCEPTED) continue;
     const v1::Timing& timing = trial.timing();
     const bool has_gain = timing.incumbent_us() > 0 && timing.median_us() > 0;
     const double gain = has_gain ? timing.incumbent_us() / timing.median_us() : 1;
-    credits.accepted.push_back({trial.id(), who, trial.action(), gain, timing.median_us()});
+    credits.accepted.push_back(
+        {trial.id(), who, trial.action(), gain, timing.median_us(), number, seconds});
     share.accepted += 1;
     share.gain *= gain;
     credits.gain *= gain;
@@ -31,4 +37,4 @@ Credits CreditsOf(const v1::TrialBatch& trials) {
   return credits;
 }
 
-}  // namespace warpsmith::cli
+}  // namespace warpsmith::problem
