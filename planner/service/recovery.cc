@@ -81,6 +81,7 @@ class Rebuild {
     for (const v1::RunRecord& run : stored.runs()) runs.insert(run.run().id());
     v1::PlannerState whole = stored;
     whole.clear_tasks();
+    whole.clear_restored();  // it is another history
     for (v1::TaskRecord& task : *stored.mutable_tasks()) {
       if (runs.count(task.task().run_id()) == 0) {
         Say(task.task().id(), "lost with its run's record");

@@ -28,6 +28,7 @@ bool MayBringWork(const v1::Event& event) {
     case v1::Event::kResultAccepted:
     case v1::Event::kTrialsRecorded:
     case v1::Event::kRunArchived:
+    case v1::Event::kResultRefused:
       return false;
     default:
       return true;
@@ -177,6 +178,17 @@ void Service::Tell(const v1::Event& event) const {
     const v1::WorkerReleased& released = event.worker_released();
     spdlog::info("worker {} is released{}{}", released.worker_id(),
                  released.reason().empty() ? "" : ": ", released.reason());
+  } else if (event.has_worker_joined() && !event.worker_joined().came_from().empty()) {
+    const v1::WorkerJoined& joined = event.worker_joined();
+    spdlog::info(
+        "worker {} comes back: it was answered to event {} of {}; this history goes on after {}",
+        joined.worker().id(), joined.came_at(), joined.came_from(),
+        core_.state().restored()->revision());
+  } else if (event.has_result_refused()) {
+    const v1::ResultRefused& refused = event.result_refused();
+    spdlog::info("worker {} had the lease {}, of after the backup: {} trials{} are refused",
+                 refused.worker_id(), refused.lease_id(), refused.trials(),
+                 refused.trial_id().empty() ? "" : " and a kernel");
   }
 }
 
