@@ -9,6 +9,7 @@
 #include "common/problem/sealed_trials.h"
 #include "common/problem/task_state.h"
 #include "common/store/folder_lock.h"
+#include "common/store/manifest.h"
 #include "common/store/renew.h"
 #include "planner/core/core.h"
 #include "planner/core/state.h"
@@ -188,6 +189,7 @@ absl::StatusOr<StoreReport> Report(const std::string& dir, Changes& rebuilt) {
 // Of a folder with a store, whose planner does not run.
 absl::StatusOr<store::FolderLock> LockOf(const std::string& dir) {
   if (absl::Status there = store::CheckThere(dir); !there.ok()) return there;
+  if (absl::Status may = store::CheckNoBackup(dir); !may.ok()) return may;
   absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(dir);
   if (!absl::IsUnavailable(lock.status())) return lock;
   return absl::FailedPreconditionError(
