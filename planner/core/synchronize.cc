@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/cause.h"
@@ -242,17 +243,22 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     if (!opened.ok()) return opened.status();
     session_id = *std::move(opened);
   }
+  // A session that a backup has goes on as another one: so it is known, once, who came back.
+  const bool came = state_.restored() != nullptr && command.store != store_ &&
+                    SameStore(command.store, store_) && command.store.size() <= kMaxNameBytes;
+  if (came && !absl::EndsWith(session_id, suffix_)) {
+    session_id = absl::StrCat(info.id(), "/", state_.sessions() + 1, suffix_);
+  }
   const bool same = known != nullptr && known->session_id() == session_id;
   if (!same || !SameWorker(known->worker(), info) || !Same(OwnerOf(*known), command.owner)) {
     v1::Event event;
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
     *joined.mutable_worker() = info;
     joined.set_session_id(session_id);
-    joined.set_instance(same ? known->instance() : command.instance);
+    const bool goes_on = same || !command.session_id.empty();
+    joined.set_instance(goes_on ? known->instance() : command.instance);
     if (!IsNobodys(command.owner)) *joined.mutable_owner() = command.owner;
-    const bool came = !same && state_.restored() != nullptr && command.store != store_ &&
-                      SameStore(command.store, store_) && command.store.size() <= kMaxNameBytes;
-    if (came) {
+    if (came && !same) {
       joined.set_came_from(command.store);
       joined.set_came_at(command.revision);
     }

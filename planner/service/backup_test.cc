@@ -71,8 +71,10 @@ struct Scene {
     Served served(folder);
     Client client(served.address());
     REQUIRE(client.Submit(2).ok());
-    std::string session;
-    before = Take(client, "w", session);
+    v1::SynchronizeRequest join = SyncOf("w", "");
+    join.set_instance("process");
+    session = client.Synchronize(join)->session_id();
+    before = client.Synchronize(SyncOf("w", session))->start(0);
     v1::SynchronizeRequest first = SyncOf("w", session, 0);
     AddStatus(before, 5, false, first);
     AddResult(before, "t1", 2, first);
@@ -97,6 +99,7 @@ struct Scene {
 
   Folder folder, place;
   const std::string backup = place / "backup";
+  std::string session;
   v1::Lease before, after;  // the leases, by the backup
   std::string store;        // as the worker was answered last
   int64_t revision = 0, backup_revision = 0;
@@ -149,8 +152,9 @@ TEST_CASE("backup: what workers bring of the time after it is taken or refused, 
   Served served(again);
   Client client(served.address());
   CHECK_THAT(BoardOf(client), Contains("Restored on 2023-11-14 23:13:20 UTC"));
-  // The worker was answered of the lost history, and says what it still holds of both leases.
-  v1::SynchronizeRequest back = SyncOf("w", "", 0);
+  // The worker was answered of the lost history, and says what it still holds of both leases: in
+  // the session that the backup has.
+  v1::SynchronizeRequest back = SyncOf("w", scene.session, 0);
   back.set_store(scene.store);
   back.set_revision(scene.revision);
   AddStatus(scene.before, 40, true, back);
@@ -162,11 +166,17 @@ TEST_CASE("backup: what workers bring of the time after it is taken or refused, 
   REQUIRE(reply.ok());
   REQUIRE(reply->drop_size() == 1);
   CHECK(reply->drop(0) == scene.after.id());
-  // The answer was lost: it says all of it again, and once more, after another start.
-  for (int i = 0; i < 2; ++i) {
+  CHECK(reply->session_id() != scene.session);
+  // The answer was lost: it says all of it again, and is told to join.
+  CHECK(absl::IsFailedPrecondition(client.Synchronize(back).status()));
+  for (const std::string& session : {std::string(), reply->session_id()}) {
     v1::SynchronizeRequest same = back;
-    same.set_session_id(reply->session_id());
-    REQUIRE(client.Synchronize(same).ok());
+    same.set_session_id(session);
+    same.set_instance("process");
+    const auto again = client.Synchronize(same);
+    INFO(again.status().ToString());
+    REQUIRE(again.ok());
+    CHECK(again->session_id() == reply->session_id());
   }
   const std::string said = absl::StrCat(
       "1 worker came back, 1 answered to event ", scene.revision, ": at least ",

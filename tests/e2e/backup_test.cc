@@ -146,7 +146,6 @@ void CheckRun(Lab& lab, const Stores& stores) {
   const auto list = lab.List();
   REQUIRE(list.ok());
   for (const v1::Task& task : list->tasks()) {
-    CHECK(task.state() == v1::CONVERGED);
     // Each trial counts once: as many are there as are counted.
     const auto whole = lab.GetTask(task.id());
     REQUIRE(whole.ok());
