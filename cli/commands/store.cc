@@ -1,5 +1,5 @@
-// store check, store copy, store accept-loss, store migrate, upgrade finish: the planner's store on
-// this machine, without its planner.
+// store check, store backup, store restore, store accept-loss, store migrate, upgrade finish: the
+// planner's store, without its planner.
 #include <signal.h>
 
 #include <filesystem>
@@ -8,16 +8,19 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "common/base/clock.h"
-#include "common/store/renew.h"
+#include "common/rpc/channel.h"
+#include "common/store/manifest.h"
 #include "common/store/sqlite_store.h"
+#include "planner/service/backup.h"
 #include "planner/service/candidate.h"
-#include "planner/service/migrate.h"
 #include "planner/service/recovery.h"
 #include "planner/service/redis_flags.h"
+#include "planner/service/transfer.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -81,8 +84,57 @@ std::string DamageOf(const planner::StoreReport& report) {
   return absl::StrCat(text, TableOf("which means for", report.meaning));
 }
 
+nlohmann::json JsonOf(const planner::Inventory& inventory) {
+  return {{"last_event", inventory.revision},
+          {"runs", inventory.runs},
+          {"tasks", inventory.tasks},
+          {"archive_entries", inventory.archived},
+          {"blobs", inventory.blobs},
+          {"blob_bytes", inventory.blob_bytes},
+          {"trial_batches", inventory.batches},
+          {"trials", inventory.trials},
+          {"trial_bytes", inventory.trial_bytes}};
+}
+
+nlohmann::json JsonOf(const planner::Backup& backup) {
+  nlohmann::json json = JsonOf(backup.inventory);
+  json["store"] = backup.inventory.store;
+  json["taken"] = absl::FormatTime(absl::RFC3339_sec, backup.taken, absl::UTCTimeZone());
+  json["bytes"] = backup.bytes;
+  return json;
+}
+
+std::string TextOf(const planner::Inventory& inventory) {
+  return absl::StrCat(Counted(inventory.runs, "run"), ", ", Counted(inventory.tasks, "task"), ", ",
+                      inventory.archived, " entries of the archive, ",
+                      Counted(inventory.blobs, "blob"), " (", inventory.blob_bytes, " bytes), ",
+                      Counted(inventory.trials, "trial"), " (", inventory.trial_bytes, " bytes)");
+}
+
+std::string TextOf(const planner::Backup& backup) {
+  return absl::StrCat("of the store ", backup.inventory.store, ", after event ",
+                      backup.inventory.revision, ", taken on ",
+                      absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", backup.taken, absl::UTCTimeZone()),
+                      ": ", TextOf(backup.inventory), "; ", backup.bytes, " bytes of files");
+}
+
+absl::StatusOr<int> CheckBackup(const Context& context) {
+  const absl::StatusOr<planner::Backup> backup = planner::CheckBackup(context.dir);
+  if (!backup.ok()) return backup.status();
+  if (context.json) {
+    nlohmann::json json = JsonOf(*backup);
+    json["whole"] = true;
+    std::cout << json.dump(2) << "\n";
+  } else {
+    std::cout << "a backup " << TextOf(*backup) << "\n";
+  }
+  std::cerr << "the backup is whole\n";
+  return kDone;
+}
+
 absl::StatusOr<int> Check(const Context& context) {
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  if (std::filesystem::exists(context.dir + "/" + store::kManifest)) return CheckBackup(context);
   absl::StatusOr<planner::StoreReport> report = planner::CheckStore(context.dir);
   if (!report.ok()) return report.status();
   if (context.json) {
@@ -94,7 +146,7 @@ absl::StatusOr<int> Check(const Context& context) {
     std::cerr << "the store is whole\n";
     return kDone;
   }
-  std::cerr << "the store is damaged: bring back a copy if there is one, or go on with what is "
+  std::cerr << "the store is damaged: restore a backup if there is one, or go on with what is "
                "left, to event "
             << report->usable << ", by `warpsmith store accept-loss`\n";
   return kFailed;
@@ -127,15 +179,6 @@ absl::StatusOr<int> AcceptLoss(const Context& context, bool yes) {
   return kDone;
 }
 
-absl::StatusOr<int> Copy(const Context& context, const std::string& to) {
-  if (absl::Status status = CheckDir(context); !status.ok()) return status;
-  if (absl::Status copied = store::Copy(context.dir, to); !copied.ok()) return copied;
-  if (context.json) std::cout << nlohmann::json{{"copy", to}}.dump(2) << "\n";
-  std::cerr << "copied to " << to << "; `warpsmith --dir " << to
-            << " store check` reads all of it\n";
-  return kDone;
-}
-
 absl::StatusOr<int> FinishUpgrade(const Context& context) {
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   const absl::StatusOr<planner::UpgradeFinished> finished = planner::FinishUpgrade(context.dir);
@@ -156,7 +199,12 @@ absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenRedis(const planner::Redi
   signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<store::RedisStore::Options> options = flags.Read();
   if (!options.ok()) return options.status();
-  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = store::RedisStore::Open(*options);
+  return store::RedisStore::Open(*options);
+}
+
+// One on which no planner is at work.
+absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenIdleRedis(const planner::RedisFlags& flags) {
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenRedis(flags);
   if (!redis.ok()) return redis;
   // One that was killed is still named; one that is at work moves its counter.
   planner::Watch watch;
@@ -174,9 +222,74 @@ absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenRedis(const planner::Redi
   }
 }
 
+absl::StatusOr<int> Backup(const Context& context, const planner::RedisFlags& flags,
+                           const std::string& folder) {
+  // Files stay open that are removed while they are read.
+  if (absl::Status raised = rpc::RaiseFileLimit().status(); !raised.ok()) return raised;
+  std::unique_ptr<store::Store> from;
+  if (flags.given()) {
+    auto redis = OpenRedis(flags);
+    if (!redis.ok()) return redis.status();
+    from = *std::move(redis);
+  } else {
+    if (absl::Status status = CheckDir(context); !status.ok()) return status;
+    auto moment = store::SqliteStore::OpenToRead(context.dir);
+    if (!moment.ok()) return moment.status();
+    from = *std::move(moment);
+  }
+  const base::Instant begun = base::Now();
+  const absl::StatusOr<planner::Backup> made = planner::MakeBackup(*from, folder, absl::Now());
+  if (!made.ok()) return made.status();
+  const double seconds = absl::ToDoubleSeconds(base::Now() - begun);
+  if (context.json) {
+    nlohmann::json json = JsonOf(*made);
+    json["backup"] = folder;
+    json["seconds"] = seconds;
+    std::cout << json.dump(2) << "\n";
+  }
+  std::cerr << absl::StrFormat("a backup in %s, made in %.1f s and read back, %s\n", folder,
+                               seconds, TextOf(*made));
+  return kDone;
+}
+
+absl::StatusOr<planner::Renewal> RestoreTo(const Context& context, const planner::RedisFlags& flags,
+                                           const std::string& folder, bool replace) {
+  if (!flags.given()) {
+    if (absl::Status status = CheckDir(context); !status.ok()) return status;
+    return planner::RestoreFolder(folder, context.dir, replace, absl::Now());
+  }
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenIdleRedis(flags);
+  if (!redis.ok()) return redis.status();
+  // Before anything is removed.
+  if (absl::Status whole = planner::CheckBackup(folder).status(); !whole.ok()) return whole;
+  if (replace) {
+    if (absl::Status emptied = (*redis)->Empty(); !emptied.ok()) return emptied;
+  }
+  return planner::Restore(folder, **redis, absl::Now());
+}
+
+absl::StatusOr<int> Restore(const Context& context, const planner::RedisFlags& flags,
+                            const std::string& folder, bool replace) {
+  if (absl::Status raised = rpc::RaiseFileLimit().status(); !raised.ok()) return raised;
+  const absl::StatusOr<planner::Renewal> restored = RestoreTo(context, flags, folder, replace);
+  if (!restored.ok()) return restored.status();
+  if (context.json) {
+    nlohmann::json json = JsonOf(restored->backup);
+    json["store_now"] = restored->store;
+    if (!restored->kept.empty()) json["kept"] = restored->kept;
+    std::cout << json.dump(2) << "\n";
+  }
+  std::cerr << "restored and read back, " << TextOf(restored->backup) << "\nthe store is "
+            << restored->store
+            << " from here on. What workers hold of the time after the backup is told on the board "
+               "as they come back\n";
+  if (!restored->kept.empty()) std::cerr << "what was there is kept in " << restored->kept << "\n";
+  return kDone;
+}
+
 absl::StatusOr<int> AcceptLossOfRedis(const Context& context, const planner::RedisFlags& flags,
                                       bool yes) {
-  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenRedis(flags);
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenIdleRedis(flags);
   if (!redis.ok()) return redis.status();
   const absl::StatusOr<int64_t> last = (*redis)->LastRevision();
   if (!last.ok()) return last.status();
@@ -210,7 +323,7 @@ absl::StatusOr<int> Migrate(const Context& context, const planner::RedisFlags& f
   if (!back && !std::filesystem::exists(database)) {
     return absl::NotFoundError(absl::StrCat(context.dir, " holds no store: name it with --dir"));
   }
-  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenRedis(flags);
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenIdleRedis(flags);
   if (!redis.ok()) return redis.status();
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> folder =
       store::SqliteStore::Open(context.dir);
@@ -219,24 +332,15 @@ absl::StatusOr<int> Migrate(const Context& context, const planner::RedisFlags& f
         absl::StrCat(std::string(folder.status().message()), "; `warpsmith down` stops it"));
   }
   if (!folder.ok()) return folder.status();
-  const absl::StatusOr<planner::Migrated> migrated =
+  const absl::StatusOr<planner::Inventory> migrated =
       back ? planner::Migrate(**redis, **folder) : planner::Migrate(**folder, **redis);
   if (!migrated.ok()) return migrated.status();
   if (context.json) {
-    std::cout << nlohmann::json{{"store_now", migrated->store},
-                                {"last_event", migrated->revision},
-                                {"runs", migrated->runs},
-                                {"tasks", migrated->tasks},
-                                {"archive_entries", migrated->archived},
-                                {"blobs", migrated->blobs},
-                                {"trial_batches", migrated->batches}}
-                     .dump(2)
-              << "\n";
+    nlohmann::json json = JsonOf(*migrated);
+    json["store_now"] = migrated->store;
+    std::cout << json.dump(2) << "\n";
   }
-  std::cerr << "moved " << Counted(migrated->runs, "run") << ", "
-            << Counted(migrated->tasks, "task") << ", " << migrated->archived
-            << " entries of the archive, " << Counted(migrated->blobs, "blob") << " and "
-            << migrated->batches << " batches of trials; the store is " << migrated->store
+  std::cerr << "moved " << TextOf(*migrated) << "; the store is " << migrated->store
             << " from here on. What was there stays, and is not to be gone on with\n";
   return kDone;
 }
@@ -254,18 +358,35 @@ void AddUpgrade(CLI::App& app, const Context& context, Command& chosen) {
 
 void AddStore(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("store",
-                                     "Check or copy the planner's store in --dir, or go on with "
-                                     "what is left of it");
+                                     "Check, back up, restore or move the planner's store, or go "
+                                     "on with what is left of it");
   sub->require_subcommand(1);
   CLI::App* check = sub->add_subcommand(
-      "check", "Read all of it and list what is damaged; its planner may run meanwhile");
+      "check",
+      "Read all of it, or of a backup, and list what is damaged; its planner may run meanwhile");
   check->callback([&context, &chosen] { chosen = [&context] { return Check(context); }; });
-  auto to = std::make_shared<std::string>();
-  CLI::App* copy =
-      sub->add_subcommand("copy", "Copy it to another folder; its planner may run meanwhile");
-  copy->add_option("FOLDER", *to, "a new one, or one that holds no store")->required();
-  copy->callback(
-      [&context, &chosen, to] { chosen = [&context, to] { return Copy(context, *to); }; });
+  auto folder = std::make_shared<std::string>();
+  auto source = std::make_shared<planner::RedisFlags>();
+  CLI::App* backup = sub->add_subcommand(
+      "backup", "Write what it holds at one moment to a folder; its planners may run meanwhile");
+  backup->add_option("FOLDER", *folder, "a new one")->required();
+  source->AddTo(*backup);
+  backup->callback([&context, &chosen, folder, source] {
+    chosen = [&context, folder, source] { return Backup(context, *source, *folder); };
+  });
+  auto target = std::make_shared<planner::RedisFlags>();
+  auto replace = std::make_shared<bool>(false);
+  CLI::App* restore = sub->add_subcommand(
+      "restore", "Make a store of a backup, in --dir or in Redis; no planner may run there");
+  restore->add_option("FOLDER", *folder, "which `store backup` has made")->required();
+  restore->add_flag("--replace", *replace,
+                    "also where there is a store: it is set aside in --dir, and removed in Redis");
+  target->AddTo(*restore);
+  restore->callback([&context, &chosen, folder, target, replace] {
+    chosen = [&context, folder, target, replace] {
+      return Restore(context, *target, *folder, *replace);
+    };
+  });
   auto yes = std::make_shared<bool>(false);
   CLI::App* accept = sub->add_subcommand(
       "accept-loss", "Go on without what is damaged, or with a copy that was brought back");

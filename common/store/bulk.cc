@@ -173,9 +173,21 @@ absl::StatusOr<int> BulkFiles::OpenForReading(int64_t file) {
     if (errno == ENOENT) return absl::DataLossError(absl::StrCat(path, " is not there"));
     return System(absl::StrCat("cannot read ", path));
   }
-  if (readers_.size() >= kMostReaders) CloseReaders();
+  if (readers_.size() >= kMostReaders && !holds_) CloseReaders();
   readers_.emplace(file, descriptor);
   return descriptor;
+}
+
+absl::Status BulkFiles::Hold() {
+  const auto files = List();
+  if (!files.ok()) return files.status();
+  absl::MutexLock lock(&mutex_);
+  holds_ = true;
+  for (const auto& [file, path] : *files) {
+    const absl::Status opened = OpenForReading(file).status();
+    if (!opened.ok() && !absl::IsDataLoss(opened)) return opened;  // it has gone since
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> BulkFiles::Read(const Place& place) {

@@ -75,6 +75,10 @@ class BulkFiles {
   // The files with lower numbers are no longer needed.
   absl::Status RemoveBefore(int64_t file);
 
+  // Opens the files that are there, and keeps them open: what is in them can be read though they
+  // are removed meanwhile. As often as is wanted.
+  absl::Status Hold();
+
   // Any thread.
   absl::StatusOr<std::string> Read(const Place& place);
   // DataLoss: the files do not reach so far.
@@ -103,6 +107,7 @@ class BulkFiles {
   int64_t full_ = -1, next_ = 0;  // the file that is to follow `full_`, once one is
   absl::Mutex mutex_;
   std::map<int64_t, int> readers_ ABSL_GUARDED_BY(mutex_);  // descriptors by file
+  bool holds_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace warpsmith::store

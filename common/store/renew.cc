@@ -23,8 +23,6 @@
 namespace warpsmith::store {
 namespace {
 
-constexpr size_t kCopiedAtOnce = size_t{1} << 20;
-
 absl::Status InsertMeta(Database* db, const char* name, int64_t value) {
   Statement insert(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)");
   return insert.Text(1, name).Int(2, value).Run();
@@ -261,110 +259,6 @@ absl::StatusOr<Renewed> Renew(
   return renewed;
 }
 
-absl::Status SyncFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return System(absl::StrCat("cannot open ", path));
-  const absl::Status status =
-      fsync(fd) == 0 ? absl::OkStatus() : System(absl::StrCat("cannot sync ", path));
-  close(fd);
-  return status;
-}
-
-absl::Status CopyFile(int from, const std::string& to) {
-  const int copy = open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (copy < 0) return System(absl::StrCat("cannot write ", to));
-  std::string bytes(kCopiedAtOnce, '\0');
-  bool good = true;
-  for (off_t at = 0; good;) {
-    const ssize_t count = pread(from, bytes.data(), bytes.size(), at);
-    if (count < 0 && errno == EINTR) continue;
-    good = count >= 0;
-    if (count <= 0) break;
-    for (ssize_t done = 0; good && done < count;) {
-      const ssize_t put = write(copy, bytes.data() + done, static_cast<size_t>(count - done));
-      good = put >= 0 || errno == EINTR;
-      done += std::max<ssize_t>(put, 0);
-    }
-    at += count;
-  }
-  const absl::Status status =
-      good && fsync(copy) == 0 ? absl::OkStatus() : System(absl::StrCat("cannot copy to ", to));
-  close(copy);
-  return status;
-}
-
-// The files of facts, open: they can be copied though they are removed meanwhile.
-class OpenFiles {
- public:
-  OpenFiles() = default;
-  ~OpenFiles() {
-    for (const auto& [path, file] : files_) close(file);
-  }
-  OpenFiles(const OpenFiles&) = delete;
-  OpenFiles& operator=(const OpenFiles&) = delete;
-
-  // Those of `files` that are not open yet.
-  absl::Status Open(const BulkFiles& files) {
-    const auto paths = files.List();
-    if (!paths.ok()) return paths.status();
-    for (const auto& [number, path] : *paths) {
-      if (files_.count(path) > 0) continue;
-      const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-      if (file < 0 && errno == ENOENT) continue;  // it has gone since
-      if (file < 0) return System(absl::StrCat("cannot open ", path));
-      files_.emplace(path, file);
-    }
-    return absl::OkStatus();
-  }
-  absl::Status CopyTo(const std::string& folder) const {
-    for (const auto& [path, file] : files_) {
-      const std::string name = std::filesystem::path(path).filename().string();
-      if (absl::Status copied = CopyFile(file, absl::StrCat(folder, "/", name)); !copied.ok()) {
-        return copied;
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  std::map<std::string, int> files_;  // descriptors by path
-};
-
-// One at a time: they are many, and stay.
-absl::Status CopyBlobFiles(const BulkFiles& blobs, const std::string& folder) {
-  const auto paths = blobs.List();
-  if (!paths.ok()) return paths.status();
-  for (const auto& [number, path] : *paths) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return System(absl::StrCat("cannot open ", path));
-    const std::string name = std::filesystem::path(path).filename().string();
-    const absl::Status copied = CopyFile(file, absl::StrCat(folder, "/", name));
-    close(file);
-    if (!copied.ok()) return copied;
-  }
-  return absl::OkStatus();
-}
-
-// Whether the files in `dir` reach as far as the rows of a database say.
-absl::Status CheckReached(const std::string& database, const std::string& dir) {
-  auto db = OpenOf(database, SQLITE_OPEN_READONLY);
-  if (!db.ok()) return db.status();
-  if (!HasBulk(db->get())) return absl::OkStatus();
-  const Bulk bulk(dir);
-  const std::pair<const char*, const BulkFiles*> kinds[] = {
-      {"SELECT file, MAX(place + size) FROM blobs WHERE file > 0 GROUP BY file", &bulk.blobs},
-      {"SELECT file, MAX(place + size) FROM facts WHERE file > 0 GROUP BY file", &bulk.facts}};
-  absl::Status status;
-  for (const auto& [sql, files] : kinds) {
-    Walk(
-        db->get(), sql, [&](const std::string& what) { status = absl::DataLossError(what); },
-        [&, files = files](Statement& row) {
-          if (status.ok()) status = files->CheckReaches({row.Int(0), row.Int(1)});
-        });
-  }
-  return status;
-}
-
 }  // namespace
 
 absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
@@ -448,44 +342,6 @@ absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& wh
                   [&] { return BeginBulk(to, bulk.blobs, bulk.facts); },
                   [&] { return CopyFirstBlobs(from, to, batches, to_facts); }});
   });
-}
-
-absl::Status Copy(const std::string& dir, const std::string& to) {
-  if (absl::Status there = CheckThere(dir); !there.ok()) return there;
-  if (CheckThere(to).ok()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("there is a store in ", to, ": name a new folder"));
-  }
-  auto db = OpenOf(absl::StrCat(dir, "/", kDatabase), SQLITE_OPEN_READONLY);
-  if (!db.ok()) return db.status();
-  if (const absl::StatusOr<int64_t> schema = SchemaOf(db->get(), ""); !schema.ok()) {
-    return schema.status();
-  }
-  std::error_code error;
-  std::filesystem::create_directories(absl::StrCat(to, "/", kBulkFolder), error);
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot make ", to, ": ", error.message()));
-  }
-  const std::string made = absl::StrCat(to, "/", kDatabase, ".new");
-  std::filesystem::remove(made, error);
-  // What the database names is in bulk files before it.
-  const Bulk bulk(dir);
-  const std::string folder = absl::StrCat(to, "/", kBulkFolder);
-  const std::string path = absl::StrCat(to, "/", kDatabase);
-  const std::string parent = std::filesystem::absolute(to, error).parent_path().string();
-  OpenFiles facts;
-  return Steps({[&] { return facts.Open(bulk.facts); },
-                [&] { return Statement(db->get(), "VACUUM INTO ?").Text(1, made).Run(); },
-                [&] { return facts.Open(bulk.facts); }, [&] { return facts.CopyTo(folder); },
-                [&] { return CopyBlobFiles(bulk.blobs, folder); },
-                [&] { return CheckReached(made, to); }, [&] { return SyncFile(made); },
-                [&] {
-                  return rename(made.c_str(), path.c_str()) == 0
-                             ? absl::OkStatus()
-                             : System(absl::StrCat("cannot make ", path));
-                },
-                [&] { return SyncFolder(folder); }, [&] { return SyncFolder(to); },
-                [&] { return SyncFolder(parent); }});
 }
 
 }  // namespace warpsmith::store

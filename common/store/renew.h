@@ -1,11 +1,11 @@
 // A store that becomes another one, all of it or nothing: of this version, or of what was left of
-// it; and a copy of one.
+// it.
 //
 //   absl::StatusOr<bool> changed = FinishUpgrade(dir);
 //   absl::StatusOr<Renewed> renewed = GoOnWith(dir, whole, check);   // after damage
 //   absl::StatusOr<Renewed> moved = MoveForward(dir, whole, ...);    // of schema 1
 //
-// The caller has the folder's lock, but for Copy.
+// The caller has the folder's lock.
 #pragma once
 
 #include <functional>
@@ -56,11 +56,5 @@ using ToFacts =
 absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& whole,
                                     const std::vector<BlobOfFacts>& batches,
                                     const ToFacts& to_facts);
-
-// A copy of a store, as it is at one moment, in another folder, which has none; its planner may
-// run. It is of the same history, and whole once this is OK. AlreadyExists: there is a store in
-// `to`. Unavailable: the disk is full. DataLoss: files of it are not there, or are shorter than it
-// says; there is no database in `to` then.
-absl::Status Copy(const std::string& dir, const std::string& to);
 
 }  // namespace warpsmith::store

@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
 #include "common/store/checksum.h"
+#include "common/store/manifest.h"
+#include "common/store/remains.h"
 #include "common/store/rows.h"
 
 namespace warpsmith::store {
@@ -66,6 +68,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
     return absl::InvalidArgumentError(
         absl::StrCat("cannot make the folder ", dir, ": ", error.message()));
   }
+  if (absl::Status may = CheckNoBackup(dir); !may.ok()) return may;
   std::unique_ptr<SqliteStore> store(new SqliteStore(dir, options));
   absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
   if (!lock.ok()) return lock.status();
@@ -90,6 +93,45 @@ absl::Status SqliteStore::OpenDatabase() {
   if (!reader.ok()) return reader.status();
   reader_ = *std::move(reader);
   return Execute(reader_.get(), "PRAGMA busy_timeout=5000");
+}
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::OpenToRead(const std::string& dir) {
+  std::unique_ptr<SqliteStore> store(new SqliteStore(dir, Options()));
+  if (absl::Status opened = store->OpenMoment(); !opened.ok()) return opened;
+  return store;
+}
+
+absl::Status SqliteStore::OpenMoment() {
+  if (absl::Status there = CheckThere(dir_); !there.ok()) return there;
+  const std::string path = absl::StrCat(dir_, "/", kDatabase);
+  absl::MutexLock lock(&read_mutex_);
+  auto reader = OpenOf(path, SQLITE_OPEN_READONLY);
+  if (!reader.ok()) return reader.status();
+  reader_ = *std::move(reader);
+  const auto hold = [&] {
+    const absl::Status held = blobs_.files.Hold();
+    return held.ok() ? facts_.files.Hold() : held;
+  };
+  // The moment is that of the first read. Files that are removed or made around it are held by one
+  // of the two.
+  if (absl::Status held = hold(); !held.ok()) return held;
+  if (absl::Status begun = BeginView(); !begun.ok()) return begun;
+  const absl::StatusOr<int64_t> schema = SchemaOf(reader_.get(), "");
+  if (!schema.ok()) {
+    return absl::Status(schema.status().code(),
+                        absl::StrCat(path, ": ", schema.status().message()));
+  }
+  schema_ = *schema;
+  one_moment_ = true;
+  return hold();
+}
+
+absl::Status SqliteStore::BeginView() {
+  return one_moment_ ? absl::OkStatus() : Statement(reader_.get(), "BEGIN").Run();
+}
+
+void SqliteStore::EndView() {
+  if (!one_moment_) Statement(reader_.get(), "COMMIT").Run().IgnoreError();
 }
 
 // Nothing is written to a database of another version.
@@ -428,9 +470,9 @@ absl::StatusOr<std::vector<Record>> SqliteStore::Read(int64_t after, size_t limi
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
   // One view of the log for all that is asked of it.
-  if (absl::Status begun = Statement(reader_.get(), "BEGIN").Run(); !begun.ok()) return begun;
+  if (absl::Status begun = BeginView(); !begun.ok()) return begun;
   auto records = ReadLog(after, limit);
-  Statement(reader_.get(), "COMMIT").Run().IgnoreError();
+  EndView();
   return records;
 }
 
@@ -572,9 +614,9 @@ absl::Status SqliteStore::TrimLog(int64_t revision) {
 absl::StatusOr<int64_t> SqliteStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  if (absl::Status begun = Statement(reader_.get(), "BEGIN").Run(); !begun.ok()) return begun;
+  if (absl::Status begun = BeginView(); !begun.ok()) return begun;
   auto revision = ReadCheckpoint(take);
-  Statement(reader_.get(), "COMMIT").Run().IgnoreError();
+  EndView();
   return revision;
 }
 

@@ -34,6 +34,10 @@ class SqliteStore final : public Store {
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& dir) {
     return Open(dir, Options());
   }
+  // One moment of a store that is there, of any schema that is read: of one that its planner goes
+  // on writing to, or of a backup. Nothing is written, and writes are FailedPrecondition. NotFound:
+  // there is none. It keeps the bulk files open.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> OpenToRead(const std::string& dir);
   ~SqliteStore() override;
 
   absl::StatusOr<Identity> Identify() override;
@@ -67,6 +71,10 @@ class SqliteStore final : public Store {
   SqliteStore(std::string dir, const Options& options);
 
   absl::Status OpenDatabase();
+  absl::Status OpenMoment();
+  // One view of the database for several reads.
+  absl::Status BeginView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_);
+  void EndView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_);
   absl::Status PrepareDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status MakeTables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -108,6 +116,7 @@ class SqliteStore final : public Store {
   int64_t oldest_facts_file_ ABSL_GUARDED_BY(write_mutex_) = 0;  // that is needed; 0: not known
   absl::Mutex read_mutex_;
   std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);
+  bool one_moment_ ABSL_GUARDED_BY(read_mutex_) = false;  // the view of OpenToRead
 };
 
 }  // namespace warpsmith::store

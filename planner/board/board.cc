@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
 #include "common/base/sha256.h"
 #include "common/base/text.h"
 #include "common/problem/cause.h"
@@ -150,6 +151,40 @@ std::string Edits(const Picture& picture) {
   std::string text = "## Edits\n\n";
   for (const std::string& report : picture.reports()) absl::StrAppend(&text, "- ", report, "\n");
   return text + "\n";
+}
+
+std::string At(int64_t unix_ms) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromUnixMillis(unix_ms),
+                          absl::UTCTimeZone());
+}
+
+std::string Some(int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// Where the history begins, and what of the time after the backup has come back.
+std::string FromBackup(const v1::Restored& restored) {
+  std::string text =
+      absl::StrCat("Restored on ", At(restored.at_unix_ms()), " from a backup of ",
+                   At(restored.taken_at_unix_ms()), ", after event ", restored.revision(), ".");
+  if (restored.workers() > 0) {
+    absl::StrAppend(&text, " Of the history before, ", Some(restored.workers(), "worker"),
+                    " came back");
+    if (restored.ahead() > 0) {
+      absl::StrAppend(&text, ", ", restored.ahead(), " answered to event ",
+                      restored.last_revision(), ": at least ",
+                      Some(restored.last_revision() - restored.revision(), "event"),
+                      " are not in the backup");
+    }
+    absl::StrAppend(
+        &text, ". Of its leases from before the backup: ", Some(restored.trials_taken(), "trial"),
+        " and ", Some(restored.kernels_taken(), "kernel"), " taken, ",
+        Some(restored.trials_missing(), "trial"),
+        " missing. Of those from after it: ", Some(restored.leases_refused(), "lease"), ", ",
+        Some(restored.trials_refused(), "trial"), " and ",
+        Some(restored.kernels_refused(), "kernel"), " refused.");
+  }
+  return text + "\n\n";
 }
 
 Score ScoreOf(const Tasks& tasks) {
@@ -352,6 +387,9 @@ void Picture::Take(const planner::Changes& changes) {
   }
   for (const std::string& id : changes.forgotten) workers_.erase(id);
   archived_runs_ = changes.records.archived_runs();
+  if (changes.records.has_restored()) {
+    restored_ = std::make_unique<const v1::Restored>(changes.records.restored());
+  }
   for (const v1::RunRecord& run : changes.archived.runs()) {
     runs_.erase(planner::RunNumber(run.run().id()));
   }
@@ -404,6 +442,7 @@ std::string Render(const Picture& picture) {
   if (!picture.store().empty()) absl::StrAppend(&page, kStoreMark, picture.store(), " -->\n\n");
   if (!picture.copy()) absl::StrAppend(&page, kHint, "like, and save: it is done.\n\n");
   page += Edits(picture);
+  if (picture.restored() != nullptr) page += FromBackup(*picture.restored());
   if (picture.runs().empty() && picture.archived_runs() == 0) {
     page += "Nothing has been submitted yet: `warpsmith submit FILE` hands in a problem set.\n\n";
   }

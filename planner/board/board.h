@@ -11,6 +11,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,8 @@ class Picture {
   int64_t revision() const { return revision_; }
   int64_t archived_runs() const { return archived_runs_; }  // not among runs()
   const std::string& store() const { return store_; }
+  // Null: its history began with no backup.
+  const v1::Restored* restored() const { return restored_.get(); }
   // Of a planner that follows another one: what people write there is read by nobody.
   void BeCopy(bool copy) { copy_ = copy; }
   bool copy() const { return copy_; }
@@ -60,6 +63,7 @@ class Picture {
   int64_t revision_ = 0;
   int64_t archived_runs_ = 0;
   std::string store_;
+  std::unique_ptr<const v1::Restored> restored_;
   bool copy_ = false;
   std::deque<std::string> reports_;
 };

@@ -62,6 +62,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/core/deadlines.h"
+#include "planner/core/restored.h"
 #include "planner/core/state.h"
 #include "warpsmith/v1/events.pb.h"
 #include "warpsmith/v1/planner.pb.h"
@@ -318,6 +319,7 @@ class Core {
               SynchronizeAnswer& answer);
   void Update(Context& context, const v1::LeaseStatus& status, const Synchronize& command,
               SynchronizeAnswer& answer);
+  void Refuse(Context& context, const Brought& brought);
   bool Takes(const Synchronize& command) const;
   std::string SetAsideFor(const std::string& worker_id) const;
   void GrantLeases(Context& context, const Synchronize& command, bool takes,

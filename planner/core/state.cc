@@ -12,6 +12,7 @@
 #include "common/problem/worker_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/limits.h"
+#include "planner/core/restored.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -97,6 +98,8 @@ State State::FromProto(v1::PlannerState stored) {
   state.sessions_ = stored.sessions();
   state.last_run_ = stored.last_run();
   state.archived_runs_ = stored.archived_runs();
+  state.has_restored_ = stored.has_restored();
+  state.restored_.Swap(stored.mutable_restored());
   for (v1::RunRecord& run : *stored.mutable_runs()) {
     run.mutable_run()->set_alarms(0);  // counted below
     const int64_t number = RunNumber(run.run().id());
@@ -130,6 +133,7 @@ Changes State::TakeChanges() {
   changes.records.set_sessions(sessions_);
   changes.records.set_last_run(last_run_);
   changes.records.set_archived_runs(archived_runs_);
+  if (has_restored_) *changes.records.mutable_restored() = restored_;
   for (const int64_t number : changed_runs_) *changes.records.add_runs() = runs_.at(number);
   for (const std::string& id : changed_tasks_) *changes.records.add_tasks() = tasks_.at(id);
   for (const std::string& id : changed_workers_) {
@@ -182,6 +186,7 @@ v1::PlannerState State::ToProto() const {
   snapshot.set_sessions(sessions_);
   snapshot.set_last_run(last_run_);
   snapshot.set_archived_runs(archived_runs_);
+  if (has_restored_) *snapshot.mutable_restored() = restored_;
   for (const auto& [number, run] : runs_) *snapshot.add_runs() = run;
   for (const auto& [id, task] : tasks_) *snapshot.add_tasks() = task;
   for (const auto& [id, worker] : workers_) *snapshot.add_workers() = worker;
@@ -229,6 +234,9 @@ bool State::IsArchived(const std::string& id) const {
                          (archived_.empty() || number < archived_.begin()->first);
   return forgotten && number <= last_run_ && runs_.count(number) == 0;
 }
+bool State::IsOfBefore(const std::string& lease_id) const {
+  return has_restored_ && planner::IsOfBefore(lease_id, restored_);
+}
 const WorkQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
   return found == nullptr ? Nothing<WorkQueue>() : *found;
@@ -274,6 +282,8 @@ void State::Apply(const v1::Event& event) {
       return On(event.task_moved());
     case v1::Event::kRunArchived:
       return On(event.run_archived());
+    case v1::Event::kResultRefused:
+      return Refused(event.result_refused(), restored_);
     case v1::Event::EVENT_NOT_SET:
       break;
   }
@@ -497,6 +507,7 @@ void State::On(const v1::RunBound& event) {
 }
 
 void State::On(const v1::WorkerJoined& event) {
+  if (has_restored_) CameBack(event, restored_);
   changed_workers_.insert(event.worker().id());
   v1::WorkerRecord& worker = workers_[event.worker().id()];
   if (worker.session_id() != event.session_id()) ++sessions_;
@@ -677,6 +688,9 @@ void State::On(const v1::ResultAccepted& event) {
   task.set_peak_bytes(event.peak_bytes());
   task.set_oracle(event.oracle());
   task.set_held_by(event.held_by());
+  if (IsOfBefore(record.last_lease_id())) {
+    restored_.set_kernels_taken(restored_.kernels_taken() + 1);
+  }
   Index(record);
 }
 
@@ -687,6 +701,7 @@ void State::On(const v1::TrialsRecorded& event) {
   task.set_trials_judged(task.trials_judged() + event.judged());
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
   if (!event.implausible().empty()) task.set_implausible(event.implausible());
+  if (IsOfBefore(record.last_lease_id())) TookTrials(event, record.heard(), restored_);
   if (event.first() > 0) {
     task.set_trials_missing(task.trials_missing() + event.first() - 1 - record.heard());
     record.set_heard(event.first() - 1 + event.trials());

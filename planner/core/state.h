@@ -113,6 +113,10 @@ class State {
   const std::set<std::string>& Doubtful(const std::string& arch) const;
   // Of a task that is in the state.
   Needs NeedsOf(const v1::Task& task) const;
+  // The backup that this history began with; null: with none.
+  const v1::Restored* restored() const { return has_restored_ ? &restored_ : nullptr; }
+  // Of a lease that was granted before that one was restored.
+  bool IsOfBefore(const std::string& lease_id) const;
   // By name.
   const std::map<std::string, v1::Submitter>& submitters() const { return submitters_; }
   // Tasks whose lease the worker has.
@@ -180,6 +184,8 @@ class State {
   std::map<std::string, v1::Submitter> submitters_;
   int64_t archived_runs_ = 0;
   int64_t last_run_ = 0;
+  bool has_restored_ = false;
+  v1::Restored restored_;
 
   // Derived from the above.
   std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked

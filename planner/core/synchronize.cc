@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/cause.h"
@@ -12,6 +13,7 @@
 #include "planner/core/core.h"
 #include "planner/core/limits.h"
 #include "planner/core/owner.h"
+#include "planner/core/restored.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -135,11 +137,7 @@ absl::Status CheckRequest(const Synchronize& command) {
 void Core::BeOf(const std::string& store_token, bool archives) {
   store_ = store_token;
   archives_ = archives;
-  // "0123456789abcdef.2" -> ".01234567.2"; of the first generation ".01234567".
-  const size_t dot = store_token.find('.');
-  const std::string generation = dot == std::string::npos ? "" : store_token.substr(dot);
-  suffix_ = absl::StrCat(".", store_token.substr(0, std::min<size_t>(dot, 8)),
-                         generation == ".1" ? "" : generation);
+  suffix_ = SuffixOf(store_token);
 }
 
 std::string Core::LeaseId(const std::string& task_id, int64_t fence) const {
@@ -246,6 +244,12 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     if (!opened.ok()) return opened.status();
     session_id = *std::move(opened);
   }
+  // A session that a backup has goes on as another one: so it is known, once, who came back.
+  const bool came = state_.restored() != nullptr && command.store != store_ &&
+                    SameStore(command.store, store_) && command.store.size() <= kMaxNameBytes;
+  if (came && !absl::EndsWith(session_id, suffix_)) {
+    session_id = absl::StrCat(info.id(), "/", state_.sessions() + 1, suffix_);
+  }
   const bool same = known != nullptr && known->session_id() == session_id;
   const bool fails = !info.fault().empty() && (known == nullptr || known->fault().empty()) &&
                      (known == nullptr || known->worker().fault() != info.fault());
@@ -254,9 +258,14 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
     *joined.mutable_worker() = info;
     joined.set_session_id(session_id);
+    const bool goes_on = same || !command.session_id.empty();
     joined.set_again(same);
-    joined.set_instance(same ? known->instance() : command.instance);
+    joined.set_instance(goes_on ? known->instance() : command.instance);
     if (!IsNobodys(command.owner)) *joined.mutable_owner() = command.owner;
+    if (came && !same) {
+      joined.set_came_from(command.store);
+      joined.set_came_at(command.revision);
+    }
     Emit(context, std::move(event));
   }
   // Said once: who releases it knows what it goes on saying.
@@ -277,7 +286,10 @@ void Core::Record(Context& context, const Result& result, const Synchronize& com
   if (record == nullptr || !IsOfLastLease(result, *record) ||
       !Owns(OwnerOf(*record), command.owner)) {
     if (!Contains(answer.drop, result.lease_id)) answer.drop.push_back(result.lease_id);
-    return;
+    const v1::TrialsRecorded& trials = result.trials;
+    const int64_t before = std::max<int64_t>(trials.first() - 1, 0);
+    return Refuse(context, {result.lease_id, result.task_id, command.worker.id(), trials.trials(),
+                            before + trials.trials(), result.incumbent.trial_id()});
   }
   const int64_t first = result.trials.first();
   const bool news = first > 0 ? first > record->heard()
@@ -338,6 +350,20 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const Synchro
     list = &answer.recorded;
   }
   if (!Contains(*list, status.lease_id())) list->push_back(status.lease_id());
+  if (list == &answer.drop) {
+    Refuse(context, {status.lease_id(), status.task_id(), worker.id(), 0, 0, ""});
+  }
+}
+
+// Counts what is of a lease that the history before has granted. Of another one it is nothing new:
+// it was taken from its worker here.
+void Core::Refuse(Context& context, const Brought& brought) {
+  if (state_.restored() == nullptr) return;
+  std::optional<v1::ResultRefused> refused = ToRefuse(brought, *state_.restored());
+  if (!refused.has_value()) return;
+  v1::Event event;
+  *event.mutable_result_refused() = *std::move(refused);
+  Emit(context, std::move(event));
 }
 
 void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,

@@ -26,6 +26,16 @@ constexpr LogEvent kRunArchived = {"run_archived", debug, "run {run} goes to the
                                    "revision"};
 constexpr LogEvent kWorkerJoined = {
     "worker_joined", info, "worker {worker} joins: {arch}, {device}", "version, labels, revision"};
+constexpr LogEvent kWorkerCameBack = {
+    "worker_came_back", info,
+    "worker {worker} comes back: it was answered to event {came_at} of {came_from}; this history "
+    "goes on after {restored}",
+    "revision"};
+constexpr LogEvent kResultRefused = {
+    "result_refused", info,
+    "worker {worker} had the lease {lease}, of after the backup: {trials} trials[ and the kernel "
+    "{trial}] are refused",
+    "run, task, revision"};
 constexpr LogEvent kWorkerSays = {"worker_says", info, "worker {worker} {says}[: {reason}]",
                                   "revision"};
 constexpr LogEvent kWorkerLeft = {"worker_left", info, "worker {worker} left", "revision"};
@@ -77,8 +87,8 @@ constexpr LogEvent kTable[] = {
     // The fleet's work.
     kRunSubmitted, kRunBound, kRunEnded, kRunArchived, kLeaseGranted, kLeaseEnded, kLeaseLost,
     kAccepted, kTrials, kTaskQueued, kTaskConverged, kTaskParked, kTaskFailed, kTaskHeld,
-    kTaskCancelled, kWorkerJoined, kWorkerLeft, kWorkerLost, kWorkerQuarantined, kWorkerHeld,
-    kWorkerReleased,
+    kTaskCancelled, kWorkerJoined, kWorkerCameBack, kResultRefused, kWorkerSays, kWorkerLeft,
+    kWorkerLost, kWorkerQuarantined, kWorkerHeld, kWorkerReleased,
     // People's.
     told::kBoard, told::kBoardFailed};
 
@@ -114,8 +124,16 @@ void Tell(const v1::RunSubmitted& event, int64_t revision) {
                       {"revision", revision}});
 }
 
-void Tell(const v1::WorkerJoined& event, int64_t revision) {
+void Tell(const v1::WorkerJoined& event, int64_t revision, const State& state) {
   const v1::WorkerInfo& worker = event.worker();
+  if (!event.came_from().empty()) {
+    Log(kWorkerCameBack,
+        {{"worker", worker.id()},
+         {"came_at", event.came_at()},
+         {"came_from", event.came_from()},
+         {"restored", state.restored() == nullptr ? 0 : state.restored()->revision()},
+         {"revision", revision}});
+  }
   if (event.again()) {
     return Log(kWorkerSays, {{"worker", worker.id()},
                              {"says", worker.draining()  ? "is leaving"
@@ -211,7 +229,7 @@ void Tell(const v1::Event& event, int64_t revision, const State& state) {
                              {"arch", event.run_bound().arch()},
                              {"revision", revision}});
     case v1::Event::kWorkerJoined:
-      return Tell(event.worker_joined(), revision);
+      return Tell(event.worker_joined(), revision, state);
     case v1::Event::kWorkerLost:
       return Tell(event.worker_lost(), revision, state);
     case v1::Event::kWorkerQuarantined: {
@@ -241,6 +259,16 @@ void Tell(const v1::Event& event, int64_t revision, const State& state) {
       return Tell(event.result_accepted(), revision);
     case v1::Event::kTrialsRecorded:
       return Tell(event.trials_recorded(), revision);
+    case v1::Event::kResultRefused: {
+      const v1::ResultRefused& refused = event.result_refused();
+      return Log(kResultRefused, {{"worker", refused.worker_id()},
+                                  {"lease", refused.lease_id()},
+                                  {"trials", refused.trials()},
+                                  {"trial", refused.trial_id()},
+                                  {"run", RunOf(refused.task_id())},
+                                  {"task", refused.task_id()},
+                                  {"revision", revision}});
+    }
     case v1::Event::kTaskMoved:
       return Tell(event.task_moved(), revision);
     case v1::Event::kRunArchived:

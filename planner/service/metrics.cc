@@ -53,6 +53,17 @@ constexpr telemetry::Metric kTable[] = {
      "now."},
     {"warpsmith_run_tasks", kGauge, "run, state", "Tasks of the run outside the archive."},
     {"warpsmith_run_device_seconds", kGauge, "run", "Device seconds spent on it."},
+    {"warpsmith_restored_workers", kGauge, "",
+     "Since a backup was restored: workers that came back from the history before."},
+    {"warpsmith_restored_events_missing", kGauge, "",
+     "Events of that history after the backup, as far as these workers have heard of them."},
+    {"warpsmith_restored_leases_refused", kGauge, "",
+     "Leases that these had and that were granted after the backup."},
+    {"warpsmith_restored_trials", kGauge, "fate",
+     "Trials of leases from before the backup that these brought (taken) or had told after it "
+     "(missing), and of later leases (refused)."},
+    {"warpsmith_restored_kernels", kGauge, "fate",
+     "Kernels that these brought, of leases from before (taken) and after the backup (refused)."},
     {"warpsmith_alarms", kGauge, "", "Tasks outside the archive whose result has to be looked at."},
     // The planner itself.
     {"warpsmith_planner_leads", kGauge, "", "1: it leads; 0: it follows another one."},
@@ -219,6 +230,23 @@ void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
   }
 }
 
+void PlannerMetrics::PublishRestored(const v1::Restored& restored) {
+  const auto set = [this](const char* name, int64_t value) {
+    metrics_.Gauge(name).Set(static_cast<double>(value));
+  };
+  set("warpsmith_restored_workers", restored.workers());
+  set("warpsmith_restored_events_missing",
+      restored.ahead() == 0 ? 0 : restored.last_revision() - restored.revision());
+  set("warpsmith_restored_leases_refused", restored.leases_refused());
+  metrics_.Publish("warpsmith_restored_trials",
+                   {{{"taken"}, static_cast<double>(restored.trials_taken())},
+                    {{"missing"}, static_cast<double>(restored.trials_missing())},
+                    {{"refused"}, static_cast<double>(restored.trials_refused())}});
+  metrics_.Publish("warpsmith_restored_kernels",
+                   {{{"taken"}, static_cast<double>(restored.kernels_taken())},
+                    {{"refused"}, static_cast<double>(restored.kernels_refused())}});
+}
+
 void PlannerMetrics::Drawn(const board::Picture& picture) {
   std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
   using ByState = std::array<double, v1::TaskState_MAX + 1>;
@@ -319,6 +347,7 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     for (const auto& [state, count] : states) worker_samples.push_back({{arch, state}, count});
   }
   metrics_.Publish("warpsmith_workers", worker_samples);
+  PublishRestored(picture.restored() == nullptr ? v1::Restored() : *picture.restored());
   absl::MutexLock lock(&mutex_);
   oldest_since_ = base::Instant::InfiniteFuture();
   for (const auto& [id, since] : queued_since_) oldest_since_ = std::min(oldest_since_, since);

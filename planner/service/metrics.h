@@ -61,6 +61,8 @@ class PlannerMetrics {
   std::string WorkersJson() const;
 
  private:
+  void PublishRestored(const v1::Restored& restored);
+
   telemetry::Metrics metrics_;
   // What is counted some thousand times a second is looked up once.
   prometheus::Counter& granted_ = metrics_.Counter("warpsmith_leases_granted_total");

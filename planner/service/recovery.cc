@@ -9,6 +9,7 @@
 #include "common/problem/sealed_trials.h"
 #include "common/problem/task_state.h"
 #include "common/store/folder_lock.h"
+#include "common/store/manifest.h"
 #include "common/store/renew.h"
 #include "planner/core/core.h"
 #include "planner/core/state.h"
@@ -81,6 +82,7 @@ class Rebuild {
     for (const v1::RunRecord& run : stored.runs()) runs.insert(run.run().id());
     v1::PlannerState whole = stored;
     whole.clear_tasks();
+    whole.clear_restored();  // it is another history
     for (v1::TaskRecord& task : *stored.mutable_tasks()) {
       if (runs.count(task.task().run_id()) == 0) {
         Say(task.task().id(), "lost with its run's record");
@@ -187,6 +189,7 @@ absl::StatusOr<StoreReport> Report(const std::string& dir, Changes& rebuilt) {
 // Of a folder with a store, whose planner does not run.
 absl::StatusOr<store::FolderLock> LockOf(const std::string& dir) {
   if (absl::Status there = store::CheckThere(dir); !there.ok()) return there;
+  if (absl::Status may = store::CheckNoBackup(dir); !may.ok()) return may;
   absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(dir);
   if (!absl::IsUnavailable(lock.status())) return lock;
   return absl::FailedPreconditionError(

@@ -25,6 +25,7 @@ bool MayBringWork(const v1::Event& event) {
     case v1::Event::kResultAccepted:
     case v1::Event::kTrialsRecorded:
     case v1::Event::kRunArchived:
+    case v1::Event::kResultRefused:
       return false;
     default:
       return true;

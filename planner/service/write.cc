@@ -28,6 +28,7 @@ std::string NumbersOf(const v1::PlannerState& state) {
   numbers.set_sessions(state.sessions());
   numbers.set_last_run(state.last_run());
   numbers.set_archived_runs(state.archived_runs());
+  if (state.has_restored()) *numbers.mutable_restored() = state.restored();
   return numbers.SerializeAsString();
 }
 
@@ -45,6 +46,8 @@ std::string RunKey(const std::string& run_id) {
   return absl::StrFormat("r/%012d", RunNumber(run_id));
 }
 
+std::string RunPrefix() { return "r/"; }
+
 std::string TaskKey(const std::string& id) { return absl::StrCat("t/", id); }
 
 bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
@@ -55,6 +58,11 @@ bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
     state.set_sessions(numbers.sessions());
     state.set_last_run(numbers.last_run());
     state.set_archived_runs(numbers.archived_runs());
+    if (numbers.has_restored()) {
+      state.mutable_restored()->Swap(numbers.mutable_restored());
+    } else {
+      state.clear_restored();
+    }
     return true;
   }
   switch (entry.key.empty() ? '?' : entry.key[0]) {

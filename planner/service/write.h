@@ -32,6 +32,7 @@ store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> 
 // Keys of a run and of a task, in a checkpoint and in the archive. A run's tasks have those that
 // begin with TaskKey(run_id + "/").
 std::string RunKey(const std::string& run_id);
+std::string RunPrefix();  // of the keys of all runs
 std::string TaskKey(const std::string& id);
 // Adds what an entry of a checkpoint says. False: it cannot be read, and nothing is added.
 bool AddEntry(const store::Entry& entry, v1::PlannerState& state);

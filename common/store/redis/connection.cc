@@ -49,6 +49,7 @@ constexpr Meaning kMeanings[] = {
     {"PLACE", absl::StatusCode::kFailedPrecondition, ""},
     {"BOUNDS", absl::StatusCode::kFailedPrecondition, ""},
     {"NOTEMPTY", absl::StatusCode::kFailedPrecondition, ""},
+    {"EMPTIED", absl::StatusCode::kFailedPrecondition, ""},
 };
 
 absl::Status StatusOf(const std::string& address, absl::string_view error) {

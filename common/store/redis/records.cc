@@ -32,7 +32,7 @@ int64_t NumberAt(absl::string_view bytes, size_t offset) {
 
 absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(
-      absl::StrCat(what, ": bring back a copy, or `warpsmith store accept-loss`"));
+      absl::StrCat(what, ": restore a backup, or `warpsmith store accept-loss`"));
 }
 
 void AppendPlace(const Place& place, std::string& out) {

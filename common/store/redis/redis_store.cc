@@ -213,6 +213,11 @@ absl::Status RedisStore::Explain(const absl::Status& status, int64_t epoch) cons
         "the store '", options_.cluster, "' in Redis is in use, its log ends at revision ", detail,
         ": name another cluster, or remove its keys"));
   }
+  if (word == "EMPTIED") {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the store '", options_.cluster, "' in Redis was emptied for a backup that is ",
+        "to be restored: say `warpsmith store restore` again"));
+  }
   return status;
 }
 
@@ -340,6 +345,11 @@ absl::StatusOr<int64_t> RedisStore::RaiseGeneration() {
   absl::StatusOr<Reply> raised = Run(TheScripts().raise, {}, 0);
   if (!raised.ok()) return raised.status();
   return raised->number();
+}
+
+absl::Status RedisStore::Empty() {
+  absl::MutexLock lock(&write_mutex_);
+  return Run(TheScripts().empty, {}, 0).status();
 }
 
 // ---- writing -----------------------------------------------------------------------------------

@@ -90,6 +90,9 @@ class RedisStore final : public Store, public Leadership {
 
   // Its history is another one from here on; whoever leads is deposed. Gives the generation.
   absl::StatusOr<int64_t> RaiseGeneration();
+  // Removes what it holds; a history may be adopted then, and before that nobody leads. Files that
+  // are there are no longer named. FailedPrecondition: Redis holds another store.
+  absl::Status Empty();
 
  private:
   // Of a commit: where what it brings lies, as Redis is told of it.

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace warpsmith::store::redis {
 namespace {
 
@@ -27,13 +29,17 @@ local lost = get('lost')
 if lost then return refuse('LOST ' .. lost) end
 )lua";
 
-constexpr char kOpen[] = R"lua(
-if redis.call('EXISTS', meta) == 0 then
-  set('schema', ARGV[2], 'id', ARGV[1], 'generation', 1, 'epoch', 0, 'beat', 0, 'leader', '',
+constexpr char kFirst[] = R"lua(
+local function begin(schema, id, generation, epoch, file)
+  set('schema', schema, 'id', id, 'generation', generation, 'epoch', epoch, 'beat', 0, 'leader', '',
       'last', 0, 'last_sum', 0, 'batch', '', 'first', 0, 'first_sum', 0, 'checkpoint', 0,
-      'entries', 0, 'archive', 0, 'file', 0, 'facts', 0, 'facts_bytes', 0, 'facts_forgotten', 0,
+      'entries', 0, 'archive', 0, 'file', file, 'facts', 0, 'facts_bytes', 0, 'facts_forgotten', 0,
       'facts_oldest', 0, 'saved', 0)
 end
+)lua";
+
+constexpr char kOpen[] = R"lua(
+if redis.call('EXISTS', meta) == 0 then begin(ARGV[2], ARGV[1], 1, 0, 0) end
 return redis.call('HMGET', meta, 'schema', 'id', 'file', 'generation')
 )lua";
 
@@ -42,6 +48,7 @@ if ARGV[2] ~= '' and (ARGV[2] ~= get('epoch') or ARGV[3] ~= get('beat')) then
   return refuse('STALE ' .. get('epoch'))
 end
 if get('lost') then return refuse('LOST ' .. get('lost')) end
+if get('emptied') then return refuse('EMPTIED store') end
 set('beat', 0, 'leader', ARGV[4])
 return add('epoch', 1)
 )lua";
@@ -162,7 +169,10 @@ return 1
 )lua";
 
 constexpr char kAdopt[] = R"lua(
-if get('last') ~= '0' or get('epoch') ~= '0' then return refuse('NOTEMPTY ' .. get('last')) end
+if get('last') ~= '0' or (get('epoch') ~= '0' and not get('emptied')) then
+  return refuse('NOTEMPTY ' .. get('last'))
+end
+redis.call('HDEL', meta, 'emptied')
 set('id', ARGV[2], 'generation', ARGV[3], 'first', ARGV[4], 'last', ARGV[4], 'first_sum', 0,
     'last_sum', 0)
 return 1
@@ -176,7 +186,17 @@ add('epoch', 1000)
 return add('generation', 1)
 )lua";
 
-Script Of(const char* body, bool same_store, bool guarded) {
+// Epochs are above all that were, and no number of a file is given twice. No history has the
+// generation 0.
+constexpr char kEmpty[] = R"lua(
+local schema, epoch, file = get('schema'), get('epoch'), get('file')
+redis.call('DEL', meta, log, state, staged, archive, archived, blobs, facts, files)
+begin(schema, ARGV[1], 0, epoch + 1000, file)
+set('emptied', 1)
+return 1
+)lua";
+
+Script Of(const std::string& body, bool same_store, bool guarded) {
   return Script(std::string(kPrologue) + (same_store ? kSameStore : "") + (guarded ? kWriter : "") +
                 body);
 }
@@ -184,12 +204,21 @@ Script Of(const char* body, bool same_store, bool guarded) {
 }  // namespace
 
 const Scripts& TheScripts() {
-  static const Scripts& scripts =
-      *new Scripts{Of(kOpen, false, false), Of(kLead, true, false), Of(kBeat, true, true),
-                   Of(kLose, true, false),  Of(kFile, true, false), Of(kBefore, true, true),
-                   Of(kCommit, true, true), Of(kRead, true, false), Of(kPut, true, false),
-                   Of(kForget, true, true), Of(kStage, true, true), Of(kCheckpoint, true, true),
-                   Of(kAdopt, true, false), Of(kRaise, true, false)};
+  static const Scripts& scripts = *new Scripts{Of(absl::StrCat(kFirst, kOpen), false, false),
+                                               Of(kLead, true, false),
+                                               Of(kBeat, true, true),
+                                               Of(kLose, true, false),
+                                               Of(kFile, true, false),
+                                               Of(kBefore, true, true),
+                                               Of(kCommit, true, true),
+                                               Of(kRead, true, false),
+                                               Of(kPut, true, false),
+                                               Of(kForget, true, true),
+                                               Of(kStage, true, true),
+                                               Of(kCheckpoint, true, true),
+                                               Of(kAdopt, true, false),
+                                               Of(kRaise, true, false),
+                                               Of(absl::StrCat(kFirst, kEmpty), true, false)};
   return scripts;
 }
 

@@ -9,6 +9,7 @@
 //                      first, first_sum     as last, of the event before the first that is kept
 //                      checkpoint, entries  its revision, its entries
 //                      saved                how often it was saved
+//                      emptied              1, between empty and adopt
 //                      archive              entries of the archive
 //                      file                 the last number that was given to a shared file
 //                      facts, facts_bytes, facts_forgotten
@@ -22,7 +23,7 @@
 //   files     hash     "N:n", "N:b": facts, and their bytes, of the commits that ended in file N
 //
 // Refusals: "OTHERSTORE id", "STALE epoch", "LOST event", "PLACE last", "BOUNDS checkpoint last",
-// "NOTEMPTY last".
+// "NOTEMPTY last", "EMPTIED store".
 #pragma once
 
 #include "common/store/redis/connection.h"
@@ -54,9 +55,11 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 //             after what was staged, if the first kind is "s"; kinds: p(ut), e(rase), a(rchive)
 //   adopt     (id, new id, generation, revision)        of a store without events or leader
 //   raise     (id)                                      another history from here on -> generation
+//   empty     (id)                                      nothing is there, and nobody leads until
+//   adopt
 struct Scripts {
   Script open, lead, beat, lose, file, before, commit, read, put, forget, stage, checkpoint, adopt,
-      raise;
+      raise, empty;
 };
 const Scripts& TheScripts();
 
