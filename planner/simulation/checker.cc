@@ -153,6 +153,8 @@ void Checker::Committed(const v1::Event& event) {
       return On(event.task_moved());
     case v1::Event::kRunArchived:
       return On(event.run_archived());
+    case v1::Event::kResultRefused:
+      return Broken("a result is refused as of after a backup, and nothing was restored");
     case v1::Event::EVENT_NOT_SET:
       return Broken("an event of no known kind");
   }
