@@ -141,7 +141,7 @@ installed() { on "$1" dpkg-query -W -f '${Version}\n' warpsmith warpsmith-planne
 seen() { grep -E "(^| )$1( |\$)" "$work/desk/witness/seen"; }
 value() { grep -oE "(^| )$1=[0-9.]+" "$work/desk/witness/seen" | cut -d = -f 2; }
 more_than() { [ "$(value "$1")" -gt "$2" ]; }
-all_work() { [ "$(fleet workers -o json | grep -c '"task_id": "r')" = "${#WORKERS[@]}" ]; }
+has_had() { on "$1" journalctl --no-pager -u 'warpsmith-worker@*' | grep "lease $2/"; }
 are_up() {
   [ "$(on base curl -s http://127.0.0.1:9090/api/v1/query --data-urlencode "query=sum(up)" |
     grep -oE '"[0-9]+"' | tr -d '"')" = 6 ]
@@ -162,7 +162,13 @@ submit() {
   "workloads": [{"name": "few", "dims": {"R": 64, "C": 1000}}, {"name": "more", "dims": {"R": 128, "C": 1000}},
                 {"name": "many", "dims": {"R": 256, "C": 1000}}]}]}
 JSON
-  fleet submit --seconds 6 --policy rules set.json
+  fleet submit --seconds "$1" set.json
+}
+# As soon as each of the workers has been given a part.
+begin() {
+  local run host
+  run=$(submit "$1")
+  for host in "${WORKERS[@]}"; do patiently has_had "$host" "$run"; done
 }
 
 # ---- what happens --------------------------------------------------------------------------------
@@ -269,13 +275,11 @@ for host in "${WORKERS[@]}"; do check "$host works" active "$host" warpsmith-wor
 check "Prometheus reaches all six" patiently are_up
 
 watch
-check "a set is submitted" submit
-check "all work at it" patiently all_work
 # So that it leads who is on a host with a worker.
 check "the planner on base ends in good order" on base systemctl restart warpsmith-planner
 check "another one leads" eventually other_leader base
 first=$(leader)
-check "all work at it" patiently all_work
+check "all are at work" begin 10
 check "$first, with the planner that leads, and gpu-3 lose power; another one leads" lose_power "$first" gpu-3
 power_on "$first"
 check "$first is back by itself" patiently active "$first" warpsmith-planner warpsmith-worker@host
@@ -284,19 +288,19 @@ fleet workers
 power_on gpu-3
 check "gpu-3 is back by itself" patiently active gpu-3 warpsmith-worker@host
 
-check "another set is submitted" submit
-check "all work at it" patiently all_work
+check "all are at work" begin 4
 follow "Another version"
 check "gpu-1 has it" has_version gpu-1 "$(version_of new)"
 check "it leads the others" lead gpu-1
-check "all work at it" patiently all_work
+check "all are at work for it" begin 4
 follow "The version before"
 check "gpu-1 has that" has_version gpu-1 "$(version_of packages)"
+check "all are at work" begin 4
 take_commands docs/guide/day-two.md
 follow Certificates day-two
 check "planners take them" patiently have_taken_certificates
 check "so does the tunnel" on gpu-2 systemctl restart warpsmith-planner
-check "all tasks converge" patiently seen CONVERGED=14
+check "all tasks converge" patiently seen CONVERGED=26
 touch "$work/desk/witness/end"
 wait "$witness" || fail "the witness: $(cat "$work/desk/witness/log")"
 check "nothing is lost and nothing there twice" nothing_is_lost
