@@ -140,9 +140,10 @@ cut_power() {
   stop_machine
 }
 
-# Until the command succeeds; after half a minute it has failed.
+# Until the command succeeds; after so many seconds it has failed.
+patience=30
 eventually() {
-  local deadline=$((SECONDS + 30))
+  local deadline=$((SECONDS + patience))
   until "$@" >/dev/null 2>&1; do
     [ "$SECONDS" -lt "$deadline" ] || return 1
     sleep 0.2
