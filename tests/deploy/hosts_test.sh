@@ -210,7 +210,7 @@ have_taken_certificates() {
 # Revisions without a gap, and no leader's after those of a later one.
 # shellcheck disable=SC2016
 log_is_whole() {
-  on base sh -c 'redis-cli -p 6380 --no-auth-warning -a "$(cat /etc/warpsmith/redis.password)" EVAL "
+  on base sh -c 'cd / && redis-cli -p 6380 --no-auth-warning -a "$(cat /etc/warpsmith/redis.password)" EVAL "
       local ids = {}
       for i, entry in ipairs(redis.call(\"XRANGE\", KEYS[1], \"-\", \"+\")) do ids[i] = entry[1] end
       return ids" 1 "warpsmith:{default}:log"' >"$work/log"
@@ -303,7 +303,7 @@ check "all tasks converge" eventually seen CONVERGED=26
 touch "$work/desk/witness/end"
 wait "$witness" || fail "the witness: $(cat "$work/desk/witness/log")"
 check "nothing is lost and nothing there twice" nothing_is_lost
-cat "$work/out"
+cat "$work/out" "$work/desk/witness/seen"
 check "the log is whole" log_is_whole
 cat "$work/out"
 check "Prometheus reaches all six" eventually are_up

@@ -129,7 +129,7 @@ class Witness:
         print(
             f"{len(self.tasks)} tasks have converged; {sum(map(len, self.trials.values()))} trials, of which "
             f"{sum(known.values())} were seen before; {len(ended)} leases were brought to their end by a worker, "
-            f"with {sum(ended.values())} trials; {self.looks} looks, the longest silence {self.longest:.1f} s"
+            f"with {sum(ended.values())} trials"
         )
 
 
