@@ -39,10 +39,12 @@ int Main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.set_help_all_flag("--help-all", "Print the help of all sub-commands");
-  app.add_option("--dir", context.dir, "where the planner's state lives")->capture_default_str();
+  const CLI::Option* dir = app.add_option("--dir", context.dir, "where the planner's state lives")
+                               ->capture_default_str();
   app.add_option(
       "--planner", context.planner,
-      "address of a planner, or of several with commas between them, instead of that of --dir");
+      "address of a planner, or of several with commas between them, instead of that of --dir "
+      "(Env:WARPSMITH_PLANNER, where --dir is not given)");
   context.tls.AddTo(app);
   app.add_option("--token-file", context.token_file,
                  "with --tls-ca: a file with a token, instead of a certificate")
@@ -77,6 +79,9 @@ int Main(int argc, char** argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? kDone : kUsage;
   }
   context.json = output == "json";
+  // The variable is for a person's shell; a folder that is named means the planner there.
+  const char* planner = getenv("WARPSMITH_PLANNER");
+  if (context.planner.empty() && dir->count() == 0 && planner != nullptr) context.planner = planner;
   if (!context.dir.empty()) {
     std::error_code error;
     const std::filesystem::path dir = std::filesystem::absolute(context.dir, error);

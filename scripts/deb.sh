@@ -3,7 +3,8 @@
 #
 #   scripts/deb.sh [PRESET]        PRESET: release (default)
 #
-# They fit the Debian release that they are made on. docs/guide/install.md says what to do with them.
+# They fit the Debian release that they are made on, and are numbered by the commit, so that apt knows
+# which is later. docs/guide/install.md says what to do with them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 umask 022  # folders of a package are made with it
@@ -15,7 +16,11 @@ build=build/$preset
 
 scripts/install-deps.sh
 mkdir -p build
-cmake --preset "$preset" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; exit 1; }
+suffix=
+if commit=$(git rev-parse --short HEAD 2>/dev/null); then suffix=+$(git rev-list --count HEAD).$commit; fi
+cmake --preset "$preset" -D WARPSMITH_PACKAGE_SUFFIX="$suffix" >"$build.configure.log" 2>&1 ||
+  { cat "$build.configure.log" >&2; exit 1; }
 cmake --build "$build" --target "${PROGRAMS[@]}"
+rm -f dist/warpsmith*.deb  # of other commits
 (cd "$build" && cpack -G DEB -B "$OLDPWD/dist")
 rm -rf dist/_CPack_Packages

@@ -20,8 +20,8 @@ PACKAGES=(
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev libhiredis-dev libcpp-httplib-dev prometheus-cpp-dev libzstd-dev zlib1g-dev libxxhash-dev libgoogle-perftools-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
-TEST_PACKAGES=(adduser chromium debootstrap haproxy iproute2 munge procps shellcheck slurm-wlm systemd libfaketime redis-server stunnel4 openssl
-  prometheus python3-yaml)
+TEST_PACKAGES=(adduser chromium curl debootstrap haproxy iproute2 munge openssh-server procps shellcheck slurm-wlm systemd libfaketime redis-server
+  stunnel4 openssl prometheus python3-yaml)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
 # Typed builders of Grafana's dashboards (what stands before ! is when they were published), and Kubernetes'
 # schemas. They have a Python of their own: that of PyTorch may be somebody's, who lets nothing be added to it.

@@ -89,11 +89,15 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
-// "hostname-cuda0"
-std::string DefaultName(const std::string& device) {
+std::string HostName() {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
-  return absl::StrCat(host, "-", absl::StrReplaceAll(device, {{":", ""}}));
+  return host;
+}
+
+// "hostname-cuda0"
+std::string DefaultName(const std::string& device) {
+  return absl::StrCat(HostName(), "-", absl::StrReplaceAll(device, {{":", ""}}));
 }
 
 bool IsName(const std::string& name) {
@@ -286,9 +290,14 @@ class Watched {
                             {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}});
     if (!server.ok()) return server.status();
     watched->server_ = *std::move(server);
-    watched->address_ =
-        flags.advertise_http.empty() ? watched->server_->address() : flags.advertise_http;
-    telemetry::Log(daemon::told::kListensHttp, {{"address", watched->server_->address()}});
+    watched->address_ = watched->server_->address();
+    if (!flags.advertise_http.empty()) {
+      watched->address_ = flags.advertise_http;
+    } else if (rpc::IsEveryAddress(flags.listen_http)) {
+      const std::string& here = watched->server_->address();
+      watched->address_ = absl::StrCat(HostName(), here.substr(here.rfind(':')));
+    }
+    telemetry::Log(daemon::told::kListensHttp, {{"address", watched->address_}});
     return watched;
   }
   // Where others reach it; "": nowhere.
@@ -541,7 +550,8 @@ int main(int argc, char** argv) {
                  "127.0.0.1:PORT of metrics and health, by HTTP (0 picks one); with TLS any "
                  "HOST:PORT");
   app.add_option("--advertise-http", flags.advertise_http,
-                 "HOST:PORT where others reach that, if not where it listens")
+                 "HOST:PORT where others reach that, if not where it listens; of 0.0.0.0:PORT this "
+                 "machine's host name, if not given")
       ->needs("--listen-http");
   app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
   app.add_option("--name", flags.name,

@@ -56,7 +56,7 @@ struct Flags {
   std::vector<std::string> labels;
   std::string memory_budget;
   bool allow_shared = false;
-  std::string listen;
+  std::string listen, listen_http;
   bool detach = false;
 };
 
@@ -220,6 +220,9 @@ class Up {
     if (!flags_.listen.empty()) {
       planner.argv.insert(planner.argv.end(), {"--listen", flags_.listen});
     }
+    if (!flags_.listen_http.empty()) {
+      planner.argv.insert(planner.argv.end(), {"--listen-http", flags_.listen_http});
+    }
     supervisor_.Start(planner);
     const base::Instant late = base::Now() + kStartLimit;
     bool told = false;
@@ -268,6 +271,9 @@ class Up {
       }
       for (const std::string& label : flags_.labels) {
         worker.argv.insert(worker.argv.end(), {"--label", label});
+      }
+      if (!flags_.listen_http.empty()) {
+        worker.argv.insert(worker.argv.end(), {"--listen-http", "127.0.0.1:0"});
       }
       if (!flags_.memory_budget.empty()) {
         worker.argv.insert(worker.argv.end(), {"--memory-budget", flags_.memory_budget});
@@ -427,7 +433,8 @@ absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
       absl::StrCat("`up` ", DescribeEnd(status), ": see ", context.dir, "/logs/up.log"));
 }
 
-absl::StatusOr<int> RunUp(const Context& context, const Flags& flags) {
+absl::StatusOr<int> RunUp(Context context, const Flags& flags) {
+  context.planner.clear();  // its own planner is asked, whoever else is the user's otherwise
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   if (absl::Status made = MakeDir(context); !made.ok()) return made;
   if (flags.detach) return Detach(context, flags);
@@ -489,6 +496,8 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
   sub->add_option("--memory-budget", flags->memory_budget,
                   "as if each device had only so much memory, e.g. 80GB");
   sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");
+  sub->add_option("--listen-http", flags->listen_http,
+                  "HOST:PORT of the planner's metrics and health, by HTTP; workers choose a port");
   sub->add_flag("--detach", flags->detach, "go to the background; `warpsmith down` ends it");
   sub->callback([&context, &chosen, flags] {
     chosen = [&context, flags] { return RunUp(context, *flags); };

@@ -10,37 +10,18 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/deploy/machine.sh
 source tests/deploy/machine.sh
+# shellcheck source=tests/deploy/testing.sh
+source tests/deploy/testing.sh
 
 # Of 100, by `systemd-analyze security`; what is missing and why stands in the units.
 PLANNER_EXPOSURE=20 WORKER_EXPOSURE=30
 UNITS=(warpsmith-planner.service warpsmith-worker@host.service)
 
-say() { echo "packages_test: $*"; }
-
 fail() {
   say "FAILED: $*"
-  if [ -n "${init:-}" ]; then machine journalctl --no-pager -n 40 -u 'warpsmith-*' || true; fi
+  if [ -e "${root:-}.init" ]; then machine journalctl --no-pager -n 40 -u 'warpsmith-*' || true; fi
   exit 1
 }
-
-# `check WHAT COMMAND...` fails where a line of the command does, and shows what that wrote. It is
-# called by itself and in a shell of its own: in a condition `set -e` says nothing.
-check() {
-  local what=$1 status
-  shift
-  set +e
-  (
-    exec 9>"$work/trace"
-    BASH_XTRACEFD=9
-    set -ex
-    "$@"
-  ) >"$work/out" 2>&1
-  status=$?
-  set -e
-  [ $status = 0 ] || { tail -n 5 "$work/trace"; cat "$work/out"; fail "$what"; }
-  say "ok: $what"
-}
-not() { if "$@"; then return 1; fi; }
 
 property() { machine systemctl show --value --property "$2" "$1"; }
 has() { [ "$(property "$1" "$2")" = "$3" ]; }
@@ -52,29 +33,6 @@ ever_wrote() { machine journalctl --no-pager -u "$1" | grep >/dev/null "$2"; }
 wrote() { journal "$1" | grep >/dev/null "$2"; }
 
 # ---- what needs no machine -----------------------------------------------------------------------
-
-need_tools() {
-  local tool package
-  while read -r tool package; do
-    PATH=$PATH:/usr/sbin:/lib/systemd command -v "$tool" >/dev/null ||
-      fail "no $tool here: install Debian's $package (scripts/install-deps.sh --tests does)"
-  done <<'TOOLS'
-cpack cmake
-dpkg-shlibdeps dpkg-dev
-shellcheck shellcheck
-ps procps
-systemd systemd
-systemd-analyze systemd
-adduser adduser
-debootstrap debootstrap
-unshare util-linux
-TOOLS
-}
-
-make_packages() {
-  (umask 022 && cd "$build" && cpack -G DEB -B "$work/packages")
-  rm -r "$work/packages/_CPack_Packages"
-}
 
 scripts_are_clean() {
   local package
@@ -199,7 +157,8 @@ purge() {
   machine systemctl start warpsmith-worker@host
   machine dpkg --purge warpsmith-worker warpsmith-planner warpsmith
   not machine pgrep warpsmith
-  machine find /etc /usr /var/lib -xdev -name '*warpsmith*' >"$root/left"
+  # Containers that this machine has are none of its packages.
+  machine find /etc /usr /var/lib -xdev -path /var/lib/containers -prune -o -name '*warpsmith*' -print >"$root/left"
   # But for what this test has put there.
   not grep -vE '^/var/lib/warpsmith-planner(/warpsmith.db)?$|\.service\.d$' "$root/left"
   machine test -f /var/lib/warpsmith-planner/warpsmith.db
@@ -217,24 +176,20 @@ follow_guide() {
   check "its kernel is made" eventually is_over
 }
 
-build=$(realpath "$1")
-if [ -z "${WARPSMITH_TEST_INSIDE:-}" ]; then
-  WARPSMITH_TEST_WORK=$(mktemp -d /var/tmp/warpsmith_packages_XXXXXX)
-  export WARPSMITH_TEST_WORK
-  trap 'rm -rf --one-file-system "$WARPSMITH_TEST_WORK"' EXIT
-  if [ "$(id -u)" = 0 ] && unshare --mount --pid --fork --net true 2>/dev/null; then
-    WARPSMITH_TEST_INSIDE=machine \
-      setpriv --pdeathsig KILL unshare --mount --propagation private "$0" "$@"
-  else
-    say "not root, or without namespaces: nothing is installed or started"
-    WARPSMITH_TEST_INSIDE=static "$0" "$@"
-  fi
-  exit
-fi
-work=$WARPSMITH_TEST_WORK
+enter "$@"
 trap stop_machine EXIT
 
-need_tools
+need_tools <<'TOOLS'
+cpack cmake
+dpkg-shlibdeps dpkg-dev
+shellcheck shellcheck
+ps procps
+systemd systemd
+systemd-analyze systemd
+adduser adduser
+debootstrap debootstrap
+unshare util-linux
+TOOLS
 check "packages are made" make_packages
 check "their scripts are clean" scripts_are_clean
 check "the planner's unit is exposed by at most $PLANNER_EXPOSURE of 100" \
@@ -243,12 +198,7 @@ check "the worker's unit is exposed by at most $WORKER_EXPOSURE of 100" \
   exposure warpsmith-worker@.service $WORKER_EXPOSURE
 read_guide
 [ "$WARPSMITH_TEST_INSIDE" = machine ] || exit 0
-# A container may have namespaces and yet no overlay, no control groups or no systemd as process 1.
-if ! (root_of_this "$work/probe" && start_machine && stop_machine) >"$work/probe.out" 2>&1; then
-  tail -n 20 "$work/probe.out"
-  say "no machine can be made here: nothing is installed or started"
-  exit 0
-fi
+can_have_machines || exit 0
 
 root_of_this "$work/root"
 follow_guide offline

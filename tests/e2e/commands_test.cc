@@ -28,13 +28,26 @@ Finished Warpsmith(std::vector<std::string> arguments) {
 }
 
 TEST_CASE("up, submit, watch, show, board, export, down") {
-  Fleet fleet(kBin, 2);
+  Fleet fleet(kBin, 2, {"--listen-http", "127.0.0.1:0"});
   INFO(fleet.Logs());
   REQUIRE(fleet.Ready());
 
   Finished workers = fleet.Warpsmith({"workers"});
   CHECK(workers == 0);
   CHECK_THAT(workers.out, Contains("host0") && Contains("host1") && Contains("native"));
+  CHECK(base::ReadFile(fleet.dir() + "/planner.http").ok());
+  const auto present = fleet.List();
+  REQUIRE(present.ok());
+  for (const auto& worker : present->workers()) {
+    CHECK_THAT(worker.http_address(), Catch::StartsWith("127.0.0.1:"));
+  }
+
+  // A planner by the environment: of who names neither it nor a folder.
+  const std::string by_variable = "WARPSMITH_PLANNER=" + *fleet.Addresses();
+  CHECK_THAT(RunToEnd({"/usr/bin/env", by_variable, kBin + "/warpsmith", "workers"}).out,
+             Contains("host0") && Contains("host1"));
+  CHECK(RunToEnd({"/usr/bin/env", "WARPSMITH_PLANNER=127.0.0.1:1", kBin + "/warpsmith", "--dir",
+                  fleet.dir(), "workers"}) == 0);
 
   CHECK(fleet.Warpsmith({"health"}) == 0);
 

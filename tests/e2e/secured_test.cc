@@ -1,6 +1,7 @@
 // Planner, worker and client with certificates and tokens, as real programs.
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -103,15 +104,19 @@ TEST_CASE("a fleet with certificates works while they change, until one is revok
   REQUIRE(Eventually(absl::Seconds(20),
                      [&] { return rpc::ReadAddress(office.dir()).ok() || !planner.Running(); }));
   INFO(planner.Errors());
-  Process worker(Worker(office, "machine-host0", machine));
+  Process worker(Worker(office, "machine-host0", Words{"--listen-http", "0.0.0.0:0"} + machine));
   Finished listed;
   const bool joined = Eventually(absl::Seconds(30), [&] {
-    listed = RunToEnd(Cli(office, Words{"workers"} + eye));
+    listed = RunToEnd(Cli(office, Words{"workers", "-o", "json"} + eye));
     return listed == 0 && absl::StrContains(listed.out, "machine-host0");
   });
   INFO(worker.Errors());
   INFO(listed);
   REQUIRE(joined);
+  // Prometheus is told of a name, not of an address that is everybody's.
+  char host[256] = "";
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
+  CHECK_THAT(listed.out, Catch::Contains(absl::StrCat("\"http_address\": \"", host, ":")));
   const std::string set = WriteSmallSet(office.path(""));
   CHECK(RunToEnd(Cli(office, Words{"submit", set, "--seconds", "3"} + ada)) == 0);
   // Each role's word.
