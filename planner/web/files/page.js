@@ -246,12 +246,12 @@ function showLink(now, text) {
   link = now;
 }
 
+let asked = 0;
 async function whoAmI() {
-  try {
-    changes.you = await wire.get("/you");
-  } catch {
-    changes.you = {role: "nobody", name: "", leads: true, may: {}};  // the link says why
-  }
+  const mine = ++asked;
+  const you = await wire.get("/you").catch(() => ({role: "nobody", name: "", leads: true, may: {}}));  // the link says why
+  if (mine !== asked) return;  // somebody else asks by now
+  changes.you = you;
   const {role, name, leads} = changes.you;
   const caller = role === "local" ? "local" : role === "nobody" ? "Token" : `${name}, ${role}`;
   write(find("who"), caller);
@@ -270,6 +270,7 @@ find("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   find("token-dialog").close();
   wire.use(find("token").value.trim());
+  whoAmI();  // the link may be as it was
 });
 
 // ---- keys ----------------------------------------------------------------------------------------
@@ -283,7 +284,8 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "/") {
     event.preventDefault();
     wantsSearch = true;
-    place.view === "tasks" ? readPlace() : go("tasks");
+    // By the address: where one is is read from it a moment after it was changed.
+    location.hash === "#tasks" ? readPlace() : go("tasks");
   }
 });
 

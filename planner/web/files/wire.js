@@ -61,6 +61,7 @@ export class Wire {
   // Another caller: what it may see begins anew.
   use(token) {
     this.token = token;
+    this.key = "";
     this.stop();
     this.start();
   }
