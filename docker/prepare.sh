@@ -39,6 +39,6 @@ identity fleet worker $WARPSMITH_USER worker worker-cuda0 worker-host
 identity prometheus prometheus $PROMETHEUS_USER reader
 identity operator operator $WARPSMITH_USER operator
 # Redis makes its socket there, planners open it.
-install -d -m 2750 -o $REDIS_USER -g $WARPSMITH_USER /volumes/redis-socket
+install -d -m 750 -o $REDIS_USER -g $WARPSMITH_USER /volumes/redis-socket
 install -d -m 750 -o $WARPSMITH_USER -g $WARPSMITH_USER /volumes/shared
 echo "prepare: certificates are in place until $(date -d '+90 days' +%F)"

@@ -248,7 +248,7 @@ class Cluster:
         volumes = {}
         for mount in one["volumeMounts"]:
             volumes[mount["name"]] = self.volume(role, name, work, mount["name"], group, spec)
-        env = {"POD_NAME": name, "POD_INDEX": str(index), "NODE_NAME": "node-7"}
+        env = {"POD_NAME": name, "POD_NAMESPACE": "warpsmith", "POD_INDEX": str(index), "NODE_NAME": "node-7"}
         address = f"127.0.{1 if role == 'planner' else 2}.{index + 1}"
         pod = Pod(work, spec, one, address, env, volumes, self.hosts, self.bin / f"warpsmith-{role}", changes)
         self.pods.append(pod)
