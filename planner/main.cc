@@ -115,6 +115,7 @@ struct Flags {
   telemetry::Log(told::kDeposed, {{"reason", status.message()}});
   telemetry::FlushLog();
   setenv(kAnew, "1", /*overwrite=*/1);
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // connections of HTTP are no business of the next one
   execv("/proc/self/exe", argv);
   Die(absl::InternalError(std::strerror(errno)), "cannot begin anew", kCannotStart);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -205,6 +206,39 @@ absl::StatusOr<HostPort> Parse(const std::string& listen) {
 
 }  // namespace
 
+// Threads that answer. No more connections are accepted while so many wait for one: what is not
+// accepted waits in the kernel, and takes no file of this process.
+class Calls : public httplib::TaskQueue {
+ public:
+  Calls(int threads, const httplib::Server& server) : server_(server), pool_(threads) {}
+  void enqueue(std::function<void()> call) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto room = [this] { return waiting_ < kMaxWaiting; };
+      while (!mutex_.AwaitWithTimeout(absl::Condition(&room), kLookEvery)) {
+        if (!server_.is_running()) break;
+      }
+      ++waiting_;
+    }
+    pool_.enqueue([this, call = std::move(call)] {
+      {
+        absl::MutexLock lock(&mutex_);
+        --waiting_;
+      }
+      call();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  static constexpr int kMaxWaiting = 128;
+  static constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
+  const httplib::Server& server_;
+  absl::Mutex mutex_;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  httplib::ThreadPool pool_;
+};
+
 class Server::Listening {
  public:
   Listening(const Options& options, std::vector<Route> routes)
@@ -218,7 +252,10 @@ class Server::Listening {
     } else {
       server_ = std::make_unique<httplib::Server>();
     }
-    server_->new_task_queue = [calls = options.calls] { return new httplib::ThreadPool(calls); };
+    server_->new_task_queue = [this, calls = options.calls] { return new Calls(calls, *server_); };
+    // httplib leaves the body of what was refused before its route unread, and would take it for
+    // the next request: of another page's, where no token says who asks.
+    if (!guard_->secured()) server_->set_keep_alive_max_count(1);
     server_->set_keep_alive_timeout(options.idle_seconds);
     server_->set_read_timeout(kIdleSeconds);
     server_->set_write_timeout(kIdleSeconds);
@@ -265,6 +302,7 @@ class Server::Listening {
       // have their share.
       if (options_.low_priority) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowNice);
       server_->listen_after_bind();
+      ended_ = true;
     });
     return absl::OkStatus();
   }
@@ -273,7 +311,7 @@ class Server::Listening {
   void Stop() {
     if (!thread_.joinable()) return;
     // One that does not listen yet would not hear of it.
-    while (!server_->is_running()) std::this_thread::yield();
+    while (!server_->is_running() && !ended_) std::this_thread::yield();
     server_->stop();
     thread_.join();
   }
@@ -335,6 +373,7 @@ class Server::Listening {
   const std::vector<Route> routes_;
   std::unique_ptr<httplib::Server> server_;
   std::string address_;
+  std::atomic<bool> ended_ = false;  // it listens no more
   std::thread thread_;
 };
 

@@ -1,6 +1,10 @@
 #include "common/http/server.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -10,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/security/authority.h"
 #include "tests/support/temporary_folder.h"
 
@@ -61,6 +66,32 @@ struct Office {
   std::shared_ptr<security::Guard> guard;
 };
 
+// A connection on which nothing was said yet.
+int Connected(int port) {
+  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(connection >= 0);
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+  return connection;
+}
+
+// What comes back of `sent`, which is sent in two parts, until the other side ends.
+std::string Raw(int port, const std::vector<std::string>& sent) {
+  const int connection = Connected(port);
+  for (const std::string& part : sent) {
+    if (send(connection, part.data(), part.size(), MSG_NOSIGNAL) < 0) break;  // it has ended
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  std::string came;
+  char bytes[4096];
+  for (ssize_t n; (n = read(connection, bytes, sizeof bytes)) > 0;) came.append(bytes, n);
+  close(connection);
+  return came;
+}
+
 }  // namespace
 
 TEST_CASE("what there is is answered, on loopback to who calls it so") {
@@ -101,17 +132,42 @@ TEST_CASE("an address that is taken, is no address or is for all without TLS is 
 TEST_CASE("who holds connections and says nothing does not hold up others for long") {
   auto server = Server::Start({.listen = "127.0.0.1:0", .guard = Open()}, Routes());
   REQUIRE(server.ok());
-  std::vector<std::unique_ptr<httplib::Client>> idle;
-  for (int i = 0; i < kMaxCalls; ++i) {
-    idle.push_back(std::make_unique<httplib::Client>("127.0.0.1", PortOf(**server)));
-    idle.back()->set_keep_alive(true);
-    CHECK(idle.back()->Get("/metrics")->status == 200);
-  }
+  std::vector<int> idle;
+  for (int i = 0; i < kMaxCalls; ++i) idle.push_back(Connected(PortOf(**server)));
   httplib::Client client("127.0.0.1", PortOf(**server));
   client.set_read_timeout(4 * kIdleSeconds);
   auto reply = client.Get("/metrics");
   REQUIRE(reply);
   CHECK(reply->status == 200);
+  for (const int connection : idle) close(connection);
+}
+
+TEST_CASE("what follows a refused request on its connection is no request") {
+  std::atomic<int> changed = 0;
+  Route change("/change", Route::Answer([&](const Request&) {
+                 ++changed;
+                 return Reply{.body = "done\n"};
+               }));
+  change.method = "/warpsmith.v1.PlannerService/HoldWorker";
+  change.post = true;
+  auto server = Server::Start(
+      {.listen = "127.0.0.1:0", .guard = Open(), .listener = security::Listener::kPage}, {change});
+  REQUIRE(server.ok());
+  const std::string inner =
+      "POST /change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: 2\r\n\r\n{}";
+  CHECK_THAT(Raw(PortOf(**server), {inner}), Contains(" 200 "));  // it is one, by itself
+  CHECK(changed == 1);
+  // As another host's page may send it without being asked.
+  for (const char* path : {"/x", "/change"}) {
+    const std::string outer = absl::StrCat(
+        "POST ", path, " HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example.com\r\n",
+        "Content-Type: text/plain\r\nContent-Length: ", inner.size(), "\r\n\r\n");
+    const std::string came = Raw(PortOf(**server), {outer, inner});
+    INFO(came);
+    CHECK(came.find("HTTP/1.1", 1) == came.npos);
+    CHECK(changed == 1);
+  }
 }
 
 TEST_CASE("a change is made by whoever is no other host's page") {

@@ -56,7 +56,10 @@ class Sink : public spdlog::sinks::sink {
         writer_(STDERR_FILENO, [this] { return OfItself(); }) {
     current_ = this;
   }
-  ~Sink() override { current_ = nullptr; }
+  ~Sink() override {
+    Sink* self = this;
+    current_.compare_exchange_strong(self, nullptr);
+  }
 
   bool Takes(const LogEvent& event) { return limit_.Takes(event, base::Now()); }
 
@@ -127,6 +130,10 @@ void Install(const std::string& program, const LogFlags& flags, const std::strin
 }
 
 absl::StatusOr<level_enum> LevelOf(const std::string& name) {
+  // As they were called before.
+  if (name == "warn") return warn;
+  if (name == "err") return err;
+  if (name == "critical") return critical;
   for (const level_enum level : {trace, debug, info, warn, err, off}) {
     if (NameOf(level) == name) return level;
   }
@@ -161,8 +168,9 @@ void Log(const LogEvent& event, std::initializer_list<Field> fields) {
   if (!logger->should_log(event.level)) return;
   if (Sink* const sink = Sink::current(); sink != nullptr && !sink->Takes(event)) return;
   const Told now{&event, absl::MakeConstSpan(fields.begin(), fields.size())};
+  const std::string message = MessageOf(event, now.fields);
   told = &now;
-  logger->log(event.level, spdlog::string_view_t(MessageOf(event, now.fields)));
+  logger->log(event.level, spdlog::string_view_t(message));
   told = nullptr;
 }
 

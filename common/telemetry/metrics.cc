@@ -170,6 +170,7 @@ void Metrics::CertificateEnds(absl::Time at) {
 }
 
 void Metrics::ReadProcess() {
+  absl::MutexLock lock(&reading_);  // who reads beside it would count the same twice
   const std::vector<double> stat = OwnStat();
   prometheus::Counter& cpu = Counter("process_cpu_seconds_total");
   const double used = Ticks(stat[kUserTime] + stat[kSystemTime]);

@@ -79,6 +79,7 @@ class Metrics {
 
   prometheus::Registry registry_;
   absl::flat_hash_map<std::string, std::unique_ptr<Family>> families_;
+  absl::Mutex reading_;
   absl::Mutex mutex_;
   std::map<std::string, prometheus::MetricFamily> published_ ABSL_GUARDED_BY(mutex_);
 };

@@ -42,6 +42,8 @@ bool IsOfBefore(const std::string& lease_id, const v1::Restored& restored) {
 
 std::optional<v1::ResultRefused> ToRefuse(const Brought& brought, const v1::Restored& restored) {
   if (!IsOfBefore(brought.lease_id, restored)) return std::nullopt;
+  // Ids of leases begin so: what is made up is not counted.
+  if (!absl::StartsWith(brought.lease_id, absl::StrCat(brought.task_id, "#"))) return std::nullopt;
   const v1::RefusedLease* known = Find(brought.lease_id, restored);
   const int64_t trials =
       std::clamp<int64_t>(brought.last - (known == nullptr ? 0 : known->last()), 0, brought.trials);

@@ -15,7 +15,7 @@
 namespace warpsmith::planner {
 
 // Of which it is remembered what was refused already, newest kept.
-inline constexpr int kMaxRefusedLeases = 256;
+inline constexpr int kMaxRefusedLeases = 10'000;
 // Ids of leases, of which ours have less; others are refused without being counted.
 inline constexpr size_t kMaxLeaseIdBytes = 1024;
 

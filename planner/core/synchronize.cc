@@ -391,7 +391,8 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_fence(record.lease().fence());
   // What a worker gave up was its own time: the task's budget is for work. How often it may be
   // given up is limited besides.
-  ended.set_seconds(cause == v1::GIVEN_UP ? 0 : std::max(seconds, kMinChargeSeconds));
+  const bool for_nothing = cause == v1::GIVEN_UP || status.interrupted();
+  ended.set_seconds(for_nothing ? 0 : std::max(seconds, kMinChargeSeconds));
   ended.set_lost(lost);
   ended.set_failed(cause == v1::GIVEN_UP || cause == v1::IMPOSSIBLE);
   ended.set_cause(cause);

@@ -71,7 +71,9 @@ absl::Status CheckSame(const Inventory& wanted, const Inventory& found, const st
 absl::Status MakeRoom(const std::string& partial) {
   std::error_code error;
   const bool there = IsThere(partial);
-  if (there && !IsThere(absl::StrCat(partial, "/", kLockFile)) && !fs::is_empty(partial, error)) {
+  const bool ours = IsThere(absl::StrCat(partial, "/", kLockFile)) ||
+                    IsThere(absl::StrCat(partial, "/", store::kManifest));
+  if (there && !ours && !fs::is_empty(partial, error)) {
     return absl::AlreadyExistsError(absl::StrCat(
         partial, " is in the way, and was not left by a backup: move it or name another folder"));
   }
@@ -83,7 +85,9 @@ absl::Status MakeRoom(const std::string& partial) {
         absl::StrCat(partial, " is being written by another process"));
   }
   if (!lock.ok()) return lock.status();
-  for (const char* file : kStoreFiles) {
+  std::vector<std::string> files = {store::kManifest};
+  files.insert(files.end(), std::begin(kStoreFiles), std::end(kStoreFiles));
+  for (const std::string& file : files) {
     fs::remove_all(absl::StrCat(partial, "/", file), error);
     if (error) return FailedTo(absl::StrCat("empty ", partial), error);
   }

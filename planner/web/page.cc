@@ -65,24 +65,35 @@ Reply JsonOr(absl::StatusOr<std::string> json) {
   return {.type = kJson, .body = *std::move(json)};
 }
 
-// Of a call of the planner, whose answer comes from a thread of its own.
+constexpr absl::Duration kLongestCall = absl::Seconds(30);
+
+// Of a call of the planner, whose answer comes from a thread of its own; not for longer than this
+// page is there, since a store that is away keeps answers.
 template <typename R, typename Call>
-absl::StatusOr<R> Await(Call call) {
-  absl::StatusOr<R> answer = absl::UnknownError("not answered");
-  absl::Notification answered;
-  call([&](absl::StatusOr<R> reply) {
-    answer = std::move(reply);
-    answered.Notify();
+absl::StatusOr<R> Await(const Published& published, Call call) {
+  struct Answer {
+    absl::Notification came;
+    absl::StatusOr<R> reply = absl::UnknownError("not answered");
+  };
+  const auto answer = std::make_shared<Answer>();
+  call([answer](absl::StatusOr<R> reply) {
+    answer->reply = std::move(reply);
+    answer->came.Notify();
   });
-  answered.WaitForNotification();
-  return answer;
+  const base::Instant deadline = base::Now() + kLongestCall;
+  while (!answer->came.WaitForNotificationWithTimeout(absl::Milliseconds(500))) {
+    if (published.closed() || base::Now() >= deadline) {
+      return absl::UnavailableError("not answered in time; it may still be done");
+    }
+  }
+  return std::move(answer->reply);
 }
 
 // A call that changes something: its message from the body, and its answer's as JSON.
 template <typename Q, typename R, typename Call>
-http::Route Change(const std::string& name, Call call) {
+http::Route Change(const Published& published, const std::string& name, Call call) {
   const std::string path = kService + name;
-  http::Route route(path, [call](const Request& request) {
+  http::Route route(path, [&published, call](const Request& request) {
     Q message;
     const auto parsed = google::protobuf::util::JsonStringToMessage(request.body, &message);
     if (!parsed.ok()) {
@@ -91,7 +102,7 @@ http::Route Change(const std::string& name, Call call) {
           " as JSON: ", std::string(parsed.message().data(), parsed.message().size()))));
     }
     const absl::StatusOr<R> answer =
-        Await<R>([&](auto done) { call(request.caller, message, std::move(done)); });
+        Await<R>(published, [&](auto done) { call(request.caller, message, std::move(done)); });
     if (!answer.ok()) return Refusal(answer.status());
     std::string json;
     (void)google::protobuf::util::MessageToJsonString(*answer, &json);
@@ -179,8 +190,8 @@ Reply Page::Task(const std::string& id) {
     v1::GetTaskRequest request;
     request.set_task_id(id);
     request.set_with_trials(true);
-    const auto reply =
-        Await<v1::GetTaskReply>([&](auto done) { planner_->GetTask(request, std::move(done)); });
+    const auto reply = Await<v1::GetTaskReply>(
+        *published_, [&](auto done) { planner_->GetTask(request, std::move(done)); });
     if (!reply.ok()) return reply.status();
     return DetailOf(*reply);
   }));
@@ -188,8 +199,8 @@ Reply Page::Task(const std::string& id) {
 
 Reply Page::Board() {
   return JsonOr(boards_.Get("", [&]() -> Kept::Made {
-    const auto reply =
-        Await<v1::GetBoardReply>([&](auto done) { planner_->GetBoard(std::move(done)); });
+    const auto reply = Await<v1::GetBoardReply>(
+        *published_, [&](auto done) { planner_->GetBoard(std::move(done)); });
     if (!reply.ok()) return reply.status();
     return Text({{"markdown", reply->markdown()}, {"revision", reply->revision()}});
   }));
@@ -215,19 +226,19 @@ std::vector<http::Route> Page::Routes() {
   get("/task", [this](const Request& request) { return Task(request.Parameter("id")); });
   get("/board", [this](const Request&) { return Board(); });
   routes.push_back(Change<v1::SetTaskRequest, v1::SetTaskReply>(
-      "SetTask", [this](const auto& caller, const auto& message, auto done) {
+      *published_, "SetTask", [this](const auto& caller, const auto& message, auto done) {
         planner_->SetTask(caller, message, std::move(done));
       }));
   routes.push_back(Change<v1::CancelRunRequest, v1::CancelRunReply>(
-      "CancelRun", [this](const auto& caller, const auto& message, auto done) {
+      *published_, "CancelRun", [this](const auto& caller, const auto& message, auto done) {
         planner_->CancelRun(caller, message, std::move(done));
       }));
   routes.push_back(Change<v1::HoldWorkerRequest, v1::HoldWorkerReply>(
-      "HoldWorker", [this](const auto&, const auto& message, auto done) {
+      *published_, "HoldWorker", [this](const auto&, const auto& message, auto done) {
         planner_->HoldWorker(message, std::move(done));
       }));
   routes.push_back(Change<v1::ReleaseWorkerRequest, v1::ReleaseWorkerReply>(
-      "ReleaseWorker", [this](const auto&, const auto& message, auto done) {
+      *published_, "ReleaseWorker", [this](const auto&, const auto& message, auto done) {
         planner_->ReleaseWorker(message, std::move(done));
       }));
   return routes;

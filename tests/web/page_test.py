@@ -145,14 +145,13 @@ def check_many_viewers(browser: Browser, origin: str) -> None:
         if reply.status != 200:
             check(reply.status == 503, f"a viewer more: {reply.status}")
             break
-        streams.append(stream)
+        streams.append(reply)  # which has the connection
         check(len(streams) <= VIEWERS, "there are more than may be")
     page = browser.open(origin + "/")
     page.wait(has("#link", "every 3 s"))
     page.wait("document.querySelectorAll('.body .row').length > 0")
-    for stream in streams:
-        stream.sock.close()
-        stream.close()
+    for reply in streams:
+        reply.close()
     asked = len([each for each in page.requests if "/state?since=" in each])
     deadline = time.monotonic() + 60
     while len([each for each in page.requests if "/state?since=" in each]) == asked:

@@ -30,7 +30,8 @@ std::string Condition::Take(const device::CardReading& reading, const std::vecto
   seen_ = strangers;
   const std::optional<int64_t> before = std::exchange(errors_, reading.uncorrectable_errors);
   if (before.has_value() && errors_.has_value() && *errors_ > *before) {
-    return absl::StrCat("the card counts ", *errors_ - *before, " uncorrectable errors more");
+    return Doubt(
+        absl::StrCat("the card counts ", *errors_ - *before, " uncorrectable errors more"));
   }
   return "";
 }
@@ -41,12 +42,19 @@ std::string Condition::TakeXid(int xid) {
       Fail(TextOf(xid));
       return TextOf(xid);
     case XidKind::kMemory:
-      return TextOf(xid);
+      return Doubt(TextOf(xid));
     case XidKind::kCandidate:
     case XidKind::kNotice:
       return "";
   }
   return "";
+}
+
+std::string Condition::Doubt(const std::string& why) {
+  if (++doubts_ >= kMaxDoubts) {
+    Fail(absl::StrCat("its memory gave way ", doubts_, " times; reset the card (", why, ")"));
+  }
+  return why;
 }
 
 void Condition::Fail(const std::string& fault) {

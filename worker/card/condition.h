@@ -17,6 +17,9 @@
 
 namespace warpsmith::card {
 
+// So often memory may give way before the card is at fault.
+inline constexpr int kMaxDoubts = 3;
+
 class Condition {
  public:
   // `alone`: others on the card make its worker sick while they are there. `note`: what a worker
@@ -32,10 +35,13 @@ class Condition {
 
  private:
   void Fail(const std::string& fault);
+  // What gives way again and again is no accident.
+  std::string Doubt(const std::string& why);
 
   const bool alone_;
   const std::string note_;
-  std::string fault_;              // the first; it stays
+  std::string fault_;  // the first; it stays
+  int doubts_ = 0;
   std::optional<int64_t> errors_;  // of the last reading
   bool remap_pending_ = false;
   std::vector<int> strangers_, seen_;  // those of two readings; of the last

@@ -67,6 +67,15 @@ TEST_CASE("memory that gave way ends what runs, and the card goes on") {
   CHECK(condition.health().healthy);
 }
 
+TEST_CASE("memory that gives way again and again is a fault") {
+  Condition condition(/*alone=*/true);
+  condition.TakeXid(94);
+  condition.TakeXid(94);
+  CHECK(condition.health().healthy);
+  condition.TakeXid(94);
+  CHECK_THAT(condition.health().fault, Contains("gave way 3 times; reset the card"));
+}
+
 TEST_CASE("rows to be replaced are told, and a row that cannot be is a fault") {
   Condition condition(/*alone=*/true);
   CardReading reading;

@@ -178,12 +178,17 @@ absl::StatusOr<Finding> Judge::Undisturbed(device::Throttling* throttled,
     const device::Throttling before = device_.Throttled();
     auto finding = measure();
     *throttled = device_.Throttled() - before;
-    const bool over = !finding.ok() || finding->fatal || again == options_.most_retimes;
-    if (over || !device::Disturbs(*throttled)) return finding;
+    // What speaks against the candidate by itself stays said.
+    const bool of_time = finding.ok() && !finding->fatal &&
+                         (finding->ok() || finding->verdict == v1::ACCEPTED ||
+                          finding->verdict == v1::SLOWER || finding->verdict == v1::IMPLAUSIBLE);
+    if (!of_time || again == options_.most_retimes || !device::Disturbs(*throttled)) return finding;
     const base::Instant now = base::Now();
-    retimed_ += now - start + options_.cooling;
+    const absl::Duration took = now - start + options_.cooling;
     const absl::Duration affordable = options_.retime_share * (now - opened_at_);
-    if (retimed_ > std::max(affordable, options_.least_retime)) return finding;
+    const bool dear = retimed_ + took > std::max(affordable, options_.least_retime);
+    if (dear || took > options_.longest_retime) return finding;
+    retimed_ += took;
     absl::SleepFor(options_.cooling);
   }
 }

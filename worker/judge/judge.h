@@ -76,6 +76,7 @@ struct Options {
   absl::Duration cooling = absl::Milliseconds(500);
   double retime_share = 0.2;
   absl::Duration least_retime = absl::Seconds(5);
+  absl::Duration longest_retime = absl::Seconds(15);  // what took longer is not done again
   int64_t cheap_poison = int64_t{256} << 20;    // bytes that are poisoned for an incumbent, too
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
   // Bytes of the device's memory that are left for what is not counted; by the device if not given.

@@ -89,7 +89,7 @@ export class Detail {
   async fetch(task) {
     const version = JSON.stringify([task.trials, task.best_us, task.state, task.slices]);
     const now = performance.now();
-    if (this.fetching || version === this.version && this.fetched?.id === task.id || now - this.fetchedAt < againMs && this.fetched?.id === task.id) return;
+    if (this.fetching || version === this.version && this.fetched?.id === task.id || now - this.fetchedAt < againMs && (this.fetched?.id === task.id || this.trouble)) return;
     this.fetching = true;
     try {
       const fetched = await this.wire.get(`/task?id=${encodeURIComponent(task.id)}`);
