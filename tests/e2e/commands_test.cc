@@ -512,9 +512,9 @@ TEST_CASE("a damaged store is checked, and gone on with") {
   Finished running = fleet.Warpsmith({"store", "accept-loss", "--yes"});
   CHECK(running == 1);
   CHECK_THAT(running.err, Contains("warpsmith down"));
-  const std::string copy = fleet.dir() + "/copy";
-  CHECK(fleet.Warpsmith({"store", "copy", copy}) == 0);
-  CHECK(fleet.Warpsmith({"store", "copy", copy}) == 1);
+  const std::string copy = fleet.dir() + "/backup";
+  CHECK(fleet.Warpsmith({"store", "backup", copy}) == 0);
+  CHECK(fleet.Warpsmith({"store", "backup", copy}) == 1);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", copy, "store", "check"}) == 0);
   CHECK(fleet.Down() == 0);
 
