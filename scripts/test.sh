@@ -7,6 +7,7 @@
 # PRESET: release (default), dev, asan, tsan. --thorough: 3,000 random graphs instead of some hundred,
 # packages on a fresh Debian, and a fleet on four machines of its own, too; a quarter of an hour to half an hour more on two processors.
 # WARPSMITH_TEST_THOROUGH=1 (set by it): cases that take a sample otherwise take everything.
+# WARPSMITH_TEST_CONTAINERS=1 with tests/deploy/containers_test.sh build/release: images are built and run.
 # WARPSMITH_FAULTS=500 with build/release/bin/e2e_faults_test 'planner*': so many kills and stops of
 # processes and faults of their network, some eleven a minute; WARPSMITH_SEEDS=1-3000 with
 # planner_simulation_test: those seeds; WARPSMITH_FLEET=10000x100000 beside it: of so many workers and
