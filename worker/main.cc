@@ -150,11 +150,15 @@ absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
 }
 
 // The library that tells of the card; null: there is no card, or none that it tells of, and then
-// `missing` says why.
-std::unique_ptr<device::Nvml> OpenNvml(const Flags& flags, std::string* missing) {
+// `missing` says why. An error: it was named, and is none.
+absl::StatusOr<std::unique_ptr<device::Nvml>> OpenNvml(const Flags& flags, std::string* missing) {
   if (flags.device == "host" && flags.nvml.empty()) return nullptr;
   auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
-  if (nvml.ok()) return *std::move(nvml);
+  if (nvml.ok()) return nvml;
+  if (!flags.nvml.empty()) {
+    return absl::Status(nvml.status().code(), absl::StrCat("--nvml ", flags.nvml, ": ",
+                                                           std::string(nvml.status().message())));
+  }
   *missing = absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
   telemetry::Log(daemon::told::kCardUnwatched, {{"reason", *missing}});
   return nullptr;
@@ -386,7 +390,9 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
   std::string missing;
-  const std::unique_ptr<device::Nvml> nvml = OpenNvml(flags, &missing);
+  const auto opened = OpenNvml(flags, &missing);
+  if (!opened.ok()) return Fail(std::string(opened.status().message()), kUsage);
+  device::Nvml* const nvml = opened->get();
   const device::CardReading unused = nvml == nullptr ? device::CardReading() : ReadUnused(*nvml);
   auto device = DescribeDevice(flags.device);
   if (!device.ok()) {

@@ -32,8 +32,9 @@ absl::Status Planner(const Context& context) {
   if (!channel.ok()) return channel.status();
   const absl::Status healthy = rpc::CheckHealth(*channel, absl::ToInt64Milliseconds(kLimit));
   if (healthy.ok()) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("the planner at ", *address, ": ", std::string(healthy.message())));
+  return absl::UnavailableError(absl::StrCat(
+      "the planner at ", *address, " is not well, or not there: ", std::string(healthy.message()),
+      "; its log says more, where it runs"));
 }
 
 absl::StatusOr<int> Health(const Context& context, const std::string& http) {

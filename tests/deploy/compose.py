@@ -138,9 +138,8 @@ def scrapes_alike() -> Iterator[str]:
 
 def check(bin_folder: Path) -> int:
     compose = load()
-    # Made by who deploys, and by deploy/grafana.
-    grafana = FILE.parents[1] / "deploy" / "grafana"
-    generated = {FILE.parent / "grafana-password", grafana / "provisioning", grafana / "dashboards"}
+    # Made by who deploys.
+    generated = {FILE.parent / "grafana-password"}
     wrong: list[str] = []
     for name, service in compose["services"].items():
         unknown = set(service) - KNOWN

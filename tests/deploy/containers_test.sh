@@ -11,37 +11,19 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/deploy/machine.sh
 source tests/deploy/machine.sh
+# shellcheck source=tests/deploy/testing.sh
+source tests/deploy/testing.sh
 
 TOOLS=(buildah podman runc netavark aardvark-dns debootstrap)
 # What the images add to Debian.
 PLANNER_MIB=100 ALL_IN_ONE_MIB=600
 SKIPPED=77
 
-say() { echo "containers_test: $*"; }
-
 fail() {
   say "FAILED: $*"
   if [ "${WARPSMITH_TEST_INSIDE:-}" = run ]; then show_logs; fi
   exit 1
 }
-
-# As in packages_test.sh: in a shell of its own, and with what the command wrote where it fails.
-check() {
-  local what=$1 status
-  shift
-  set +e
-  (
-    exec 9>"$work/trace"
-    BASH_XTRACEFD=9
-    set -ex
-    "$@"
-  ) >"$work/out" 2>&1
-  status=$?
-  set -e
-  [ $status = 0 ] || { tail -n 5 "$work/trace"; tail -n 40 "$work/out"; fail "$what"; }
-  say "ok: $what"
-}
-not() { if "$@"; then return 1; fi; }
 
 # What it takes to build and run images, and is not here.
 lacking() {

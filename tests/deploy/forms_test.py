@@ -108,7 +108,14 @@ class Form:
     def add(self, role: str, words: list[str], default_grace: int) -> None:
         flags = flags_of(words)
         self.flags.append((role, list(flags)))
-        self.settings.update(of_flags(role, flags, default_grace))
+        self.tell(of_flags(role, flags, default_grace))
+
+    def tell(self, settings: Settings) -> None:
+        """Where a form says a setting twice, it is the same."""
+        for name, value in settings.items():
+            known = self.settings.setdefault(name, value)
+            if known != value:
+                self.settings[name] = f"{known}, and {value} elsewhere"
 
 
 def read_systemd(root: pathlib.Path, grace: int) -> Form:
@@ -123,7 +130,7 @@ def read_systemd(root: pathlib.Path, grace: int) -> Form:
         command = re.sub(r"\$\{(\w+)\}", lambda name: variables[name[1]], command)
         (options,) = re.findall(r"^#WARPSMITH_OPTIONS=(.*)$", examples, re.M)  # what is proposed
         form.add(role, shlex.split(command + " " + options), grace)
-        form.settings.update({
+        form.tell({
             f"{role}.start_seconds": seconds(values["TimeoutStartSec"]),
             f"{role}.watchdog_seconds": seconds(values["WatchdogSec"]),
             f"{role}.stop_seconds": seconds(values["TimeoutStopSec"]),
@@ -149,15 +156,15 @@ def read_slurm(root: pathlib.Path, grace: int) -> Form:
 
 def read_kubernetes(root: pathlib.Path, grace: int) -> Form:
     form = Form()
-    for folder in ("three", "one"):  # `one` last: its settings are told, the other's flags are looked at, too
+    for folder in ("three", "one"):
         objects = kustomize.build(root / "deploy" / "kubernetes" / folder)
         for role in ("planner", "worker"):
             pod = find(objects, "StatefulSet", f"warpsmith-{role}")["spec"]["template"]["spec"]
             one = pod["containers"][0]
             form.add(role, one["args"], grace)
-            form.settings[f"{role}.dir"] = flags_of(one["args"])["--dir"]
+            form.tell({f"{role}.dir": flags_of(one["args"])["--dir"]})
             patience = {kind: one[kind]["periodSeconds"] * one[kind]["failureThreshold"] for kind in ("startupProbe", "livenessProbe")}
-            form.settings.update({
+            form.tell({
                 f"{role}.start_seconds": patience["startupProbe"],
                 f"{role}.watchdog_seconds": patience["livenessProbe"],
                 f"{role}.stop_seconds": pod["terminationGracePeriodSeconds"],
@@ -169,7 +176,7 @@ def read_kubernetes(root: pathlib.Path, grace: int) -> Form:
                 form.settings[f"{role}.http_port"] = f"{ports['http']}, and another in its arguments"
             for volume in pod["volumes"]:
                 if volume["name"] == "shm":
-                    form.settings["worker.shared_bytes"] = size(volume["emptyDir"]["sizeLimit"])
+                    form.tell({"worker.shared_bytes": size(volume["emptyDir"]["sizeLimit"])})
     return form
 
 
@@ -187,15 +194,16 @@ def read_compose(root: pathlib.Path, grace: int) -> Form | None:
         if role is None:
             continue
         form.add(role, service["command"], grace)
-        form.settings.update({
+        form.tell({
             f"{role}.user": service.get("user", ", ".join(users)),
             f"{role}.stop_signal": service.get("stop_signal", ", ".join(signals)),
             f"{role}.stop_seconds": seconds(service.get("stop_grace_period", "10s")),  # compose's own
             f"{role}.files": service["ulimits"]["nofile"],
         })
-        (form.settings[f"{role}.dir"],) = [one.split(":")[1] for one in service["volumes"] if ":/var/lib/" in one]
+        (folder_of_role,) = [one.split(":")[1] for one in service["volumes"] if ":/var/lib/" in one]
+        form.tell({f"{role}.dir": folder_of_role})
         if role == "worker":
-            form.settings["worker.shared_bytes"] = size(service.get("shm_size", "64m"))
+            form.tell({"worker.shared_bytes": size(service.get("shm_size", "64m"))})
     return form
 
 
@@ -310,7 +318,7 @@ def main() -> None:
             text = (root / file).read_text()
             if old not in text:
                 sys.exit(f"forms_test: FAILED: {file} has no '{old}' to break")
-            (root / file).write_text(text.replace(old, new))
+            (root / file).write_text(text.replace(old, new, 1))  # one of several is enough
             try:
                 found = errors_in(read_all(root, grace), flags, shared_bytes)
             except KeyError as error:  # a setting that is not there
