@@ -204,8 +204,6 @@ absl::StatusOr<HostPort> Parse(const std::string& listen) {
   return parsed;
 }
 
-}  // namespace
-
 // Threads that answer. No more connections are accepted while so many wait for one: what is not
 // accepted waits in the kernel, and takes no file of this process.
 class Calls : public httplib::TaskQueue {
@@ -238,6 +236,8 @@ class Calls : public httplib::TaskQueue {
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   httplib::ThreadPool pool_;
 };
+
+}  // namespace
 
 class Server::Listening {
  public:

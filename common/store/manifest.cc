@@ -159,7 +159,12 @@ absl::Status CheckNoBackup(const std::string& dir) {
         absl::StrCat(dir, " is a backup, and stays as it is: `warpsmith --dir DIR store restore ",
                      dir, "` makes a store of it"));
   }
-  if (std::filesystem::exists(absl::StrCat(dir, "/", kRestoring), error)) {
+  // The database is made there whole and brought here last: with one here and none there either all
+  // of it was brought, or nothing was touched yet.
+  const std::string restoring = absl::StrCat(dir, "/", kRestoring);
+  const bool untouched = std::filesystem::exists(absl::StrCat(dir, "/", kDatabase), error) &&
+                         !std::filesystem::exists(absl::StrCat(restoring, "/", kDatabase), error);
+  if (std::filesystem::exists(restoring, error) && !untouched) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a backup was to be restored in ", dir,
         ", and that did not come to its end: ", "say `warpsmith store restore` again"));

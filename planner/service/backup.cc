@@ -184,8 +184,7 @@ absl::StatusOr<Opened> OpenFor(const std::string& folder, absl::Time now) {
   return Opened{*std::move(backup), *std::move(from), std::move(become)};
 }
 
-// ---- a planner's folder
-// --------------------------------------------------------------------------
+// ---- a planner's folder -------------------------------------------------------------------------
 
 // FailedPrecondition: there is a store, which is not to be replaced.
 absl::Status CheckEmpty(const std::string& dir, bool replace) {

@@ -322,7 +322,7 @@ TEST_CASE(
 
 // What is left of a restoration that was killed at each of its steps.
 TEST_CASE("backup: a restoration that was killed is gone on with by the next, and by no planner") {
-  const int moved = GENERATE(0, 1, 2, 3, 4);  // of: old bulk, old database, new bulk, new database
+  const int moved = GENERATE(0, 1, 2, 3);  // of: old bulk, old database, new bulk, new database
   Scene scene;
   const std::string dir = scene.folder.path(), made = dir + "/restoring";
   Folder other;
@@ -349,6 +349,18 @@ TEST_CASE("backup: a restoration that was killed is gone on with by the next, an
   CHECK(CheckStore(dir + "/set-aside-1")->store == scene.store);
   CHECK(CheckStore(dir + "/set-aside-1")->damage.empty());
   CHECK(store::SqliteStore::Open(dir).ok());
+}
+
+TEST_CASE("backup: a restoration that was killed when all was brought is done") {
+  Scene scene;
+  Folder other;
+  const std::string dir = other.path(), made = dir + "/restoring";
+  const Renewal restored = RestoreInto(scene.backup, dir);
+  fs::create_directories(made);
+  std::ofstream(made + "/planner.lock") << "1";
+  CHECK(CheckStore(dir)->store == restored.store);
+  CHECK(store::SqliteStore::Open(dir).ok());
+  CHECK(absl::IsFailedPrecondition(RestoreFolder(scene.backup, dir, false, absl::Now()).status()));
 }
 
 TEST_CASE("backup: of a store of the version before, one of this version is made") {
