@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/clock.h"
@@ -555,6 +556,32 @@ TEST_CASE("a damaged store is checked, and gone on with") {
   CHECK(fleet.Warpsmith({"down"}) == 0);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", copy, "store", "check"}) == 0);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", fleet.dir() + "/none", "store", "check"}) == 4);
+}
+
+TEST_CASE("up has the planner serve its page, and says where") {
+  const Folder folder;
+  const auto warpsmith = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--dir", folder.path()});
+    return Warpsmith(arguments);
+  };
+  const Finished up =
+      warpsmith({"up", "--workers", "0", "--listen-page", "127.0.0.1:0", "--detach"});
+  REQUIRE(up == 0);
+  const auto page = base::ReadFile(folder / "planner.page");
+  REQUIRE(page.ok());
+  const std::string url =
+      absl::StrCat("http://", std::string(absl::StripAsciiWhitespace(*page)), "/");
+  CHECK_THAT(up.err, Contains("warpsmith: page " + url + "\n"));
+  const Finished fetched = RunToEnd({"curl", "--silent", "--show-error", "--fail", url});
+  CHECK(fetched == 0);
+  CHECK_THAT(fetched.out, Contains("<title>Warpsmith"));
+  CHECK(warpsmith({"down"}) == 0);
+  CHECK_FALSE(base::ReadFile(folder / "planner.page").ok());
+
+  // Not for others without certificates, which `up` has none of.
+  const Finished open = warpsmith({"up", "--workers", "0", "--listen-page", "0.0.0.0:7490"});
+  CHECK(open == 2);
+  CHECK_THAT(open.err, Contains("the planner cannot run as it was started"));
 }
 
 TEST_CASE("the worker's flags are checked") {
