@@ -46,7 +46,6 @@
 #include "worker/daemon/planner_link.h"
 #include "worker/daemon/secret.h"
 #include "worker/device/compile_pool.h"
-#include "worker/device/cublaslt.h"
 #include "worker/device/device.h"
 #include "worker/device/lacks.h"
 #include "worker/device/target.h"
@@ -444,12 +443,9 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
     if (flags.nvrtc.empty()) flags.nvrtc = torch->nvrtc;
     if (flags.cublaslt.empty()) flags.cublaslt = torch->cublaslt;
   }
-  if (device->kind == "cuda") {
-    auto library = device::CublasLt::Open(flags.cublaslt);
-    if (library.ok()) device->library = (*library)->name();
-    spdlog::info("products by a library: {}",
-                 library.ok() ? device->library : std::string(library.status().message()));
-  }
+  const device::Software software =
+      device::FindSoftware(!flags.python.empty(), flags.nvrtc, flags.cublaslt, *device);
+  if (!device->library.empty()) spdlog::info("products by a library: {}", device->library);
 
   LeaseInHand in_hand;
   base::LineTap judge_said(in_hand.Teller(daemon::told::kJudgeSaid));
@@ -514,7 +510,7 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
-  for (const std::string& lack : device::Lacks(*device, !flags.python.empty())) {
+  for (const std::string& lack : device::Lacks(*device, software)) {
     telemetry::Log(daemon::told::kLacks, {{"reason", lack}});
     absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
   }

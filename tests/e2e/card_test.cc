@@ -249,10 +249,16 @@ TEST_CASE("workers of one machine find a card each") {
   // However it ends, its card is for the next one.
   workers[0]->Signal(SIGKILL);
   CHECK(workers[0]->Wait(absl::Seconds(30)) == 128 + SIGKILL);
-  workers[0] = machine.Start(machine.cards(), {"--device", "cuda", "--name", "next"});
+  workers[0] = machine.Start(machine.cards(), {"--device", "cuda", "--name", "next", "--nvrtc",
+                                               "/nonexistent/libnvrtc.so"});
   CHECK(Eventually(absl::Minutes(1), [&] { return machine.Workers().count("sm_90a next") == 1; }));
   CHECK_THAT(machine.Refused(machine.cards(), {"--device", "cuda"}).err,
              Contains(" next (process "));
+  for (const auto& finished :
+       {machine.fleet.Warpsmith({"workers"}), machine.fleet.Warpsmith({"workers", "-o", "json"})}) {
+    CHECK_THAT(finished.out, Contains("lacks NVRTC (libnvrtc.so)") && Contains("--nvrtc PATH") &&
+                                 Contains("lacks PyTorch"));
+  }
   for (auto& worker : workers) {
     worker->Signal(SIGTERM);
     CHECK(worker->Wait(absl::Seconds(30)) == 0);
