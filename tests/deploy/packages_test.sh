@@ -82,6 +82,29 @@ confined() {
 
 names_its_card() { property warpsmith-worker@cuda:0 ExecStart | grep >/dev/null -- '--device cuda:0 --planner'; }
 
+# A driver with a card of the tests' own, and those who come after its worker: root, a user, and a
+# service with another user and another /tmp each time.
+CARD=(LD_LIBRARY_PATH=/opt/cuda WARPSMITH_CUDA_CARDS=17)
+a_card_is_one_workers() {
+  local service='warpsmith-worker@cuda:0.service'
+  mkdir -p "$root/opt/cuda" "$root/etc/systemd/system/$service.d"
+  cp "$build/tests/support/cuda/libcuda.so.1" "$root/opt/cuda/"
+  printf '[Service]\nEnvironment=%s\n' "${CARD[*]}" >"$root/etc/systemd/system/$service.d/test.conf"
+  machine systemctl daemon-reload
+  machine systemctl start "$service"
+  is_refused machine env "${CARD[@]}" warpsmith-worker --dir /tmp/second
+  is_refused machine runuser -u nobody -- env "${CARD[@]}" warpsmith-worker --dir /tmp/third
+  is_refused machine systemd-run --quiet --wait --pipe -p DynamicUser=yes -p PrivateTmp=yes -p ProtectSystem=strict \
+    -E "${CARD[0]}" -E "${CARD[1]}" warpsmith-worker --dir /tmp/fourth
+  machine systemctl stop "$service"
+}
+is_refused() {
+  local said
+  if said=$("$@" 2>&1); then return 1; fi
+  echo "$said"
+  grep >/dev/null 'the card has a worker: cuda:0 .*-cuda0 (process' <<<"$said"
+}
+
 submit() {
   cat >"$root/small.json" <<'JSON'
 {"name": "small", "version": "1", "problems": [{"name": "swish", "description": "x times its logistic function.",
@@ -212,6 +235,7 @@ check "units are as systemd wants them" verify_units
 check "users and folders are there" users_and_folders
 check "the planner is confined" confined warpsmith-planner warpsmith-planner
 check "a card's unit names its card" names_its_card
+check "a card is one worker's, whoever comes" a_card_is_one_workers
 check "the worker is confined" confined warpsmith-worker@host warpsmith-worker
 check "both go on with a short watchdog" watch_closely
 check "a planner that stands still is started again" is_rescued warpsmith-planner
