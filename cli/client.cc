@@ -232,6 +232,12 @@ absl::StatusOr<v1::CancelRunReply> Client::CancelRun(const v1::CancelRunRequest&
   return Call(&v1::PlannerService::Stub::CancelRun, request);
 }
 
+absl::StatusOr<v1::Run> Client::SetPriority(const v1::SetPriorityRequest& request) {
+  auto reply = Call(&v1::PlannerService::Stub::SetPriority, request);
+  if (!reply.ok()) return reply.status();
+  return reply->run();
+}
+
 absl::StatusOr<v1::WorkerInfo> Client::HoldWorker(const v1::HoldWorkerRequest& request) {
   auto reply = Call(&v1::PlannerService::Stub::HoldWorker, request);
   if (!reply.ok()) return reply.status();

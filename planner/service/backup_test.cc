@@ -78,6 +78,7 @@ struct Scene {
     v1::SynchronizeRequest first = SyncOf("w", session, 0);
     AddStatus(before, 5, false, first);
     AddResult(before, "t1", 2, first);
+    REQUIRE(client.SetPriority("r1", 4).ok());
     // Large enough for a bulk file.
     first.mutable_results(0)->mutable_incumbent()->mutable_trial()->set_reason(
         std::string(5'000, 'r'));
@@ -86,6 +87,7 @@ struct Scene {
     backup_revision = reply->revision();
     made = Make(folder.path(), backup);
     // What the backup does not have.
+    REQUIRE(client.SetPriority("r1", 5).ok());
     v1::SynchronizeRequest done = SyncOf("w", session);
     AddStatus(before, 40, true, done);
     AddResult(before, "t2", 3, done);
@@ -141,6 +143,7 @@ TEST_CASE("backup: what was there is there again, as another history") {
   CHECK(task->task().speedup() == 2);
   CHECK(task->task().trials() == 1);
   CHECK(task->trials().trials_size() == 1);
+  CHECK(client.List("r1")->runs(0).priority() == 4);
   // The backup itself is as it was.
   CHECK(CheckBackup(scene.backup).ok());
 }

@@ -23,9 +23,9 @@ namespace warpsmith::planner {
 absl::Span<const telemetry::Metric> PlannerMetricsTable();
 
 // Calls, by Command's index.
-inline constexpr const char* kMethods[] = {"Synchronize", "Submit",     "SetTask",
-                                           "CancelRun",   "HoldWorker", "ReleaseWorker",
-                                           "List",        "GetTask",    "GetBoard"};
+inline constexpr const char* kMethods[] = {
+    "Synchronize", "Submit",        "SetTask", "CancelRun", "SetPriority",
+    "HoldWorker",  "ReleaseWorker", "List",    "GetTask",   "GetBoard"};
 
 // Runs that are told each by itself: those that are not done, else the newest.
 inline constexpr size_t kMaxRunsTold = 50;

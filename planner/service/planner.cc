@@ -67,6 +67,7 @@ constexpr char kSynchronize[] = "/warpsmith.v1.WorkerService/Synchronize";
 constexpr char kSubmit[] = "/warpsmith.v1.PlannerService/Submit";
 constexpr char kSetTask[] = "/warpsmith.v1.PlannerService/SetTask";
 constexpr char kCancelRun[] = "/warpsmith.v1.PlannerService/CancelRun";
+constexpr char kSetPriority[] = "/warpsmith.v1.PlannerService/SetPriority";
 
 // The submitter whose runs alone the caller may change; "": it may change all.
 std::string OnlyOf(const security::Caller& caller, const char* method) {
@@ -392,6 +393,16 @@ void Planner::CancelRun(const security::Caller& caller, const v1::CancelRunReque
        planner::CancelRun{request.run_id(), request.reason(), OnlyOf(caller, kCancelRun)}, {},
        Filling<v1::CancelRunReply, v1::CancelRunReply>(
            done, [](v1::CancelRunReply answer, v1::CancelRunReply& reply) { reply = answer; }));
+}
+
+void Planner::SetPriority(const security::Caller& caller, const v1::SetPriorityRequest& request,
+                          Done<v1::SetPriorityReply> done) {
+  planner::SetPriority command{request.run_id(), std::nullopt, request.reason(),
+                               OnlyOf(caller, kSetPriority)};
+  if (request.has_priority()) command.priority = request.priority();
+  Call(NewCall(), std::move(command), {},
+       Filling<v1::SetPriorityReply, v1::Run>(
+           done, [](v1::Run run, v1::SetPriorityReply& reply) { *reply.mutable_run() = run; }));
 }
 
 void Planner::HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done) {

@@ -327,6 +327,12 @@ void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
   Say(call, std::move(outcome.reply));
 }
 
+void Service::On(int64_t call, const SetPriority& command, Contents, Now now) {
+  Outcome<v1::Run> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+}
+
 void Service::On(int64_t call, const HoldWorker& command, Contents, Now now) {
   Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});

@@ -72,8 +72,8 @@ struct GetTask {
 };
 struct GetBoard {};
 
-using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, HoldWorker, ReleaseWorker,
-                             ListTasks, GetTask, GetBoard>;
+using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, SetPriority, HoldWorker,
+                             ReleaseWorker, ListTasks, GetTask, GetBoard>;
 
 // A task, whose blobs are still to be read; all of it, where it is in the archive.
 struct TaskAnswer {
@@ -89,7 +89,7 @@ struct ArchiveAnswer {
 // To be drawn from the views that were handed out before.
 struct BoardAnswer {};
 
-// By command; HoldWorker and ReleaseWorker give the worker.
+// By command; SetPriority gives the run, HoldWorker and ReleaseWorker the worker.
 using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunReply, v1::WorkerInfo,
                            v1::ListReply, TaskAnswer, ArchiveAnswer, BoardAnswer>;
 
@@ -171,6 +171,7 @@ class Service {
   void On(int64_t call, const Submit& command, Contents contents, Now now);
   void On(int64_t call, const SetTask& command, Contents contents, Now now);
   void On(int64_t call, const CancelRun& command, Contents contents, Now now);
+  void On(int64_t call, const SetPriority& command, Contents contents, Now now);
   void On(int64_t call, const HoldWorker& command, Contents contents, Now now);
   void On(int64_t call, const ReleaseWorker& command, Contents contents, Now now);
   void On(int64_t call, const ListTasks& command, Contents contents, Now now);

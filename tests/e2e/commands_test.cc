@@ -234,6 +234,21 @@ TEST_CASE("what is cancelled stops, and what was found until then is kept") {
   Finished again = fleet.Warpsmith({"cancel", "r1/softmax_rows"});
   CHECK(again == 1);
   CHECK_THAT(again.err, Contains("softmax_rows:narrow is cancelled"));
+  // A run's priority is another from here on; a person's shell has no trouble with negative ones.
+  Finished before = fleet.Warpsmith({"priority", "r1", "-5", "--reason", "no hurry"});
+  CHECK(before == 0);
+  CHECK(before.err == "run r1 has the priority -5\n");
+  CHECK(before.out.empty());
+  Finished json = fleet.Warpsmith({"priority", "r1", "7", "-o", "json"});
+  CHECK(json == 0);
+  CHECK(nlohmann::json::parse(json.out)["priority"] == 7);
+  CHECK(fleet.List("r1")->runs(0).priority() == 7);
+  CHECK(fleet.Warpsmith({"priority", "r1", "much"}) == 2);
+  CHECK(fleet.Warpsmith({"priority", "r1"}) == 2);
+  CHECK(fleet.Warpsmith({"priority", "r9", "1"}) == 4);
+  Finished wrong_priority = fleet.Warpsmith({"priority", "r1", "1001"});
+  CHECK(wrong_priority == 2);
+  CHECK_THAT(wrong_priority.err, Contains("a priority of 1001: give -1000 to 1000"));
   Finished none = fleet.Warpsmith({"cancel", "r9"});
   CHECK(none == 4);
   CHECK_THAT(none.err, Contains("r9") && Contains("warpsmith runs"));

@@ -169,6 +169,47 @@ def hold_by_page(page: Page, reason: str) -> None:
     page.press("Enter")
 
 
+def put_first_by_page(page: Page, priority: str, shot: pathlib.Path | None = None) -> None:
+    """Of the run that is shown, by keys alone once its button has the focus."""
+    page.wait("[...document.querySelectorAll('#detail .buttons button')].some((each) => each.textContent === 'Set priority')")
+    page.evaluate("[...document.querySelectorAll('#detail .buttons button')].find((each) => each.textContent === 'Set priority').focus()")
+    page.press("Enter")
+    page.wait("document.querySelector('#change-dialog').open && document.activeElement.id === 'priority'")
+    # What is selected is typed over. One that is none is not sent.
+    page.type("1001")
+    page.press("Enter")
+    check(page.evaluate("document.querySelector('#change-dialog').open && !document.querySelector('#priority').checkValidity()"), "1001 is taken")
+    page.evaluate("document.querySelector('#priority').select()")
+    page.type(priority)
+    wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    check(wide[0] <= wide[1], f"the dialog: {wide[0]} wide")
+    poor = page.evaluate(CONTRAST)
+    check(not poor, f"the dialog: hard to read: {poor}")
+    if shot:
+        page.shot(shot)
+    page.press("Enter")
+    page.wait("!document.querySelector('#change-dialog').open")
+
+
+def check_priority(page: Page, origin: str, fleet: Fleet, shots: pathlib.Path | None) -> None:
+    """A run is put before others on a phone and at a desk; the dialog of other changes asks for none."""
+    for width, height, dark, priority in ((360, 740, True, "-7"), (1280, 800, False, "12")):
+        page.look(width, height, dark)
+        page.go(f"{origin}/#runs/r2")
+        page.wait(has("#detail h2", "r2"))
+        put_first_by_page(page, priority, shots / f"priority-{width}.png" if shots else None)
+        page.wait(f"[...document.querySelectorAll('#detail .facts div')].some((each) => each.textContent === 'Priority{priority}')")
+        page.wait(has("#detail .news", f"priority {priority}, was"))
+        run = json.loads(fleet.warpsmith("runs", "r2", "-o", "json"))["runs"][0]
+        check(run["priority"] == int(priority), f"the planner has {run['priority']}")
+    page.go(f"{origin}/#tasks/r2%2Fheld%40host")
+    click(page, "#detail .buttons button", "Hold")
+    page.wait("document.querySelector('#change-dialog').open && document.activeElement.id === 'reason'")
+    check(page.evaluate("!document.querySelector('#priority').checkVisibility()"), "a task's hold asks for a priority")
+    page.press("Escape")
+    page.wait("!document.querySelector('#change-dialog').open")
+
+
 def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | None) -> None:
     with Fleet(bin) as fleet:
         address = fleet.start_planner()
@@ -196,6 +237,7 @@ def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | N
         fleet.submit("second", ["held"], 2)
         page.go(f"{origin}/#tasks/r2%2Fheld%40host")
         page.wait(has("#detail h2", "held"))
+        check_priority(page, origin, fleet, shots)
         hold_by_page(page, HOSTILE)
         page.wait(has("#detail .reason", HOSTILE))
         check("held" in fleet.warpsmith("runs", "r2"), "the planner does not hold it")
@@ -255,6 +297,11 @@ def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
         page.wait(has("#detail h2", "a"))
         page.wait(has("#detail", "Card time"))
         check(page.evaluate("document.querySelectorAll('#detail .buttons button').length === 0"), "a reader is offered changes")
+        page.go(f"{origin}/#runs/r1")
+        page.wait(has("#detail h2", "r1"))
+        check(page.evaluate("document.querySelectorAll('#detail .buttons button').length === 0"), "a reader is offered a run's changes")
+        page.go(f"{origin}/#tasks/r1%2Fa%40host")
+        page.wait(has("#detail .under", "host"))
         # Also where it asks by itself.
         refused = page.evaluate(f"""fetch('/warpsmith.v1.PlannerService/SetTask', {{method: 'POST',
             headers: {{'Content-Type': 'application/json', Authorization: 'Bearer {token["reader"]}'}},
@@ -268,6 +315,9 @@ def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
         click(page, "#detail .buttons button", "Release")
         page.press("Enter")
         page.wait(has("#detail .under", "queued"))
+        page.go(f"{origin}/#runs/r1")
+        put_first_by_page(page, "3")
+        page.wait(has("#detail .news", "priority 3, was 0"))
         # The token is in headers alone.
         check(not any(token["operator"] in each for each in page.requests), "the token is in an address")
         check(any(token["operator"] in each.get("Authorization", "") for each in page.sent), "the token is in no header")
