@@ -158,6 +158,10 @@ absl::Status Client::Explain(const absl::Status& status) const {
                      : absl::StrCat("look at ", dir_,
                                     "/logs/planner.log, and start it again with `warpsmith up`")));
   }
+  if (absl::IsUnimplemented(status)) {
+    return absl::UnimplementedError(
+        absl::StrCat("the planner at ", address_, " is of an older version, which cannot do this"));
+  }
   return status;
 }
 
