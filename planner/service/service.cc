@@ -327,9 +327,12 @@ void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
   Say(call, std::move(outcome.reply));
 }
 
+// A version before, which may be gone back to, knows of it by the run's record alone (RunChanged).
 void Service::On(int64_t call, const SetPriority& command, Contents, Now now) {
   Outcome<v1::Run> outcome = core_.Handle(command, now);
+  const bool changed = !outcome.events.empty();
   Commit(std::move(outcome.events), {});
+  if (changed) TakeChanges(For::kCheckpoint);
   Say(call, std::move(outcome.reply));
 }
 

@@ -93,6 +93,27 @@ TEST_CASE("nobody is told what is not durable, and answers keep their order") {
   CHECK(bench.Answered() == std::vector<int64_t>{again});
 }
 
+TEST_CASE("who is told that a run has another priority finds it in the checkpoint") {
+  Bench bench;
+  bench.Call(SubmitOf(2));
+  bench.Commit();
+  bench.Answered();
+  const int64_t call = bench.Call(SetPriority{"r1", 5, ""});
+  const std::vector<Write> writes = bench.service.TakeWrites();
+  REQUIRE(writes.size() == 2);
+  CHECK(writes[0].events.size() == 1);
+  REQUIRE(writes[1].checkpoint);
+  CHECK(writes[1].changes->records.runs(0).run().priority() == 5);
+  bench.service.Durable(writes[0].number);
+  CHECK(bench.Answered().empty());
+  bench.service.Durable(writes[1].number);
+  CHECK(bench.Answered() == std::vector<int64_t>{call});
+  // Said again it is neither.
+  const int64_t again = bench.Call(SetPriority{"r1", 5, ""});
+  CHECK(bench.service.TakeWrites().empty());
+  CHECK(bench.Answered() == std::vector<int64_t>{again});
+}
+
 TEST_CASE("work wakes as many parked calls as there is work for, the longest waiting first") {
   Bench bench;
   std::vector<int64_t> parked;
