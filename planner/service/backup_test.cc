@@ -492,11 +492,13 @@ void CheckWhileWriting(store::Store& store,
   Scribe scribe(store);
   for (int i = 0; i < 10; ++i) scribe.Go();
   std::atomic<bool> done{false};
+  std::atomic<int64_t> rounds{0};
   std::thread writer([&] {
-    while (!done) scribe.Go();
+    for (; !done; ++rounds) scribe.Go();
   });
   int64_t last = 0;
   for (int i = 0; i < 5; ++i) {
+    for (const int64_t before = rounds; rounds == before;) std::this_thread::yield();
     const std::string folder = place / absl::StrCat("b", i);
     const auto made = MakeBackup(*open(), folder, kTaken);
     INFO(made.status().ToString());

@@ -27,6 +27,8 @@ bool MayBringWork(const v1::Event& event) {
     case v1::Event::kRunArchived:
     case v1::Event::kResultRefused:
       return false;
+    case v1::Event::kRunChanged:
+      return !event.run_changed().has_priority();
     default:
       return true;
   }
