@@ -271,7 +271,7 @@ void PlannerMetrics::Count(const v1::TaskRecord& record, base::Instant now) {
   counted.alarm = !task.alarm().empty();
   counted.found = !task.incumbent_blob().empty();
   counted.seconds = task.seconds_spent();
-  counted.outlook = OutlookOf(task);
+  counted.outlook = OutlookOf(record);
   counted.queued_since = counted.state == v1::QUEUED ? std::min(counted.queued_since, now)
                                                      : base::Instant::InfiniteFuture();
   counted.worker = record.has_lease() ? record.lease().worker_id() : "";

@@ -104,7 +104,7 @@ TEST_CASE("gauges say what the board says") {
     CHECK_THAT(text, Contains(std::string(line)));
   }
   // What the last ten seconds of one of four may bring.
-  const double expected = OutlookOf(SomeState().tasks(1).task()).expected;
+  const double expected = OutlookOf(SomeState().tasks(1)).expected;
   CHECK(expected > std::log(4) + 0.1);
   const std::string name = "\nwarpsmith_run_expected_ratio{run=\"r2\"} ";
   REQUIRE_THAT(text, Contains(name));

@@ -18,13 +18,16 @@ double Room(const v1::Task& task) {
 
 }  // namespace
 
-Outlook OutlookOf(const v1::Task& task) {
+Outlook OutlookOf(const v1::TaskRecord& record) {
+  const v1::Task& task = record.task();
   if (task.incumbent_blob().empty() || task.speedup() <= 0) return {};
-  const double speedup = std::log(task.speedup()), room = Room(task);
-  const double gain = GoesOn(task) ? std::min(ExpectedGainOfRest(task), room) : 0;
+  const double speedup = std::log(task.speedup()), limit = speedup + Room(task);
+  const bool under_way = task.state() == v1::LEASED && record.slice_speedup() > 0;
+  const double before = under_way ? std::log(record.slice_speedup()) : speedup;
+  const double hoped = before + (GoesOn(task) ? ExpectedGainOfRest(task) : 0);
   return {.reached = std::max(0.0, speedup),
-          .expected = std::max(0.0, speedup + gain),
-          .limit = std::max(0.0, speedup + room)};
+          .expected = std::max(0.0, std::clamp(hoped, speedup, limit)),
+          .limit = std::max(0.0, limit)};
 }
 
 }  // namespace warpsmith::planner

@@ -5,7 +5,7 @@
 // Pure; any thread.
 #pragma once
 
-#include "warpsmith/v1/task.pb.h"
+#include "warpsmith/v1/snapshot.pb.h"
 
 namespace warpsmith::planner {
 
@@ -13,11 +13,12 @@ namespace warpsmith::planner {
 // that is slower than the baseline: a user would run that then (board::ScoreOf).
 struct Outlook {
   double reached = 0;
-  // With what ExpectedGainOfRest expects of a task that GoesOn, and no more than the limit.
+  // With what ExpectedGainOfRest expects of a task that GoesOn, and no more than the limit. What
+  // the slice under way has brought by now is part of what was expected of it.
   double expected = 0;
   // At the speed of light: what launching takes stays.
   double limit = 0;
 };
-Outlook OutlookOf(const v1::Task& task);
+Outlook OutlookOf(const v1::TaskRecord& record);
 
 }  // namespace warpsmith::planner
