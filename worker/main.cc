@@ -482,8 +482,14 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
                                    {"--memory-budget", flags.memory_budget});
   }
   judge::JudgeClient judge(judge_options);
+  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
+  daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
+  metrics.metrics().Keeps(flags.dir);
   agent::DeviceEvaluator::Settings settings;
   settings.use_torch = !flags.python.empty();
+  settings.on_activity = [&metrics](agent::Activity next, double oracle_seconds) {
+    metrics.Do(next, oracle_seconds);
+  };
   call::CallTimer::Options timer_options;
   timer_options.python = flags.python;
   timer_options.python_path = base::PythonFolder(base::ProgramFolder());
@@ -508,14 +514,12 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
         return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
       },
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
-  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
   for (const std::string& lack : device::Lacks(*device, software)) {
     telemetry::Log(daemon::told::kLacks, {{"reason", lack}});
     absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
   }
   info.set_health_reason(missing);
-  daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
   if (!watched.ok()) {
     return Fail(std::string(watched.status().message()),

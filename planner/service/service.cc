@@ -56,7 +56,7 @@ absl::Status Service::Restore(store::Store& store) {
   core_.BeOf(store::TokenOf(*identity), identity->archives);
   absl::StatusOr<v1::PlannerState> stored = LoadState(store);
   if (!stored.ok()) return stored.status();
-  checkpoint_revision_ = stored->revision();
+  checkpoint_revision_ = saved_revision_ = stored->revision();
   auto all = std::make_shared<Changes>();
   all->records = *stored;
   views_.push_back({std::move(all), {}, /*draw=*/false});
@@ -100,7 +100,7 @@ absl::Status Service::Follow(store::Store& store, int64_t checkpoint) {
     followed_.push_back(std::make_shared<const Changes>(core_.TakeChanges()));
     views_.push_back({followed_.back(), std::nullopt, options_.board});
   }
-  checkpoint_revision_ = std::max(checkpoint_revision_, checkpoint);
+  checkpoint_revision_ = saved_revision_ = std::max(saved_revision_, checkpoint);
   while (!followed_.empty() && followed_.front()->records.revision() <= checkpoint_revision_) {
     followed_.pop_front();
   }

@@ -305,6 +305,7 @@ TEST_CASE("boards of a large state are rare, checkpoints follow events, both are
     bench.Join("w");
     bench.service.Tick(bench.now);
     if (bench.service.checkpoint_revision() != before) checkpoints.push_back(ms);
+    CHECK(bench.service.saved_revision() == 0);  // nobody has said that one was
     bench.Commit();
     for (const View& view : bench.service.TakeViews()) {
       if (view.draw) boards.push_back(ms);
@@ -353,6 +354,9 @@ TEST_CASE("a new service goes on from the log and its checkpoint, to the byte") 
   Service again({}, 8);
   REQUIRE(again.Load(bench.store, bench.now).ok());
   CHECK(again.checkpoint_revision() == 6);
+  CHECK(again.saved_revision() == 6);
+  again.Saved(9);
+  CHECK(again.saved_revision() == 9);
   CHECK(CanonicalBytes(again.core().state().ToProto()) ==
         CanonicalBytes(bench.service.core().state().ToProto()));
 }

@@ -201,13 +201,19 @@ def check_scaling(objects: list[Object], folder: pathlib.Path) -> None:
         check(f'"{metric}"' in table, f"the query asks for {metric}, which the planner does not count")
     series = lambda instance, leads, queued, leased: [  # noqa: E731
         {"series": f'warpsmith_planner_leads{{instance="{instance}"}}', "values": leads},
-        {"series": f'warpsmith_tasks{{instance="{instance}",state="queued"}}', "values": queued},
-        {"series": f'warpsmith_tasks{{instance="{instance}",state="leased"}}', "values": leased},
-        {"series": f'warpsmith_tasks{{instance="{instance}",state="converged"}}', "values": queued}]
+        {"series": f'warpsmith_tasks{{instance="{instance}",arch="sm_90a",state="queued"}}', "values": queued},
+        {"series": f'warpsmith_tasks{{instance="{instance}",arch="sm_80",state="leased"}}', "values": leased},
+        {"series": f'warpsmith_tasks{{instance="{instance}",arch="any",state="queued"}}', "values": "0 0 0"},
+        {"series": f'warpsmith_tasks{{instance="{instance}",arch="sm_90a",state="converged"}}', "values": queued}]
+    # As its comment has it for one kind of card; of one that nobody has a task for there are none, and not no answer.
+    of_kind = lambda arch: metadata["query"].replace("{state", f'{{arch=~"{arch}|any",state')  # noqa: E731
+    check('arch=~"sm_90a|any",state=~' in (DEPLOY / "keda" / "scaled-object.yaml").read_text(), "the comment says nothing of kinds")
     # At 0 the first leads, at 1m the second, at 2m nobody.
     case = {"interval": "1m", "input_series": [*series("a:7480", "1 0 0", "5 5 5", "2 2 2"), *series("b:7480", "0 1 0", "0 4 4", "0 0 0")],
             "promql_expr_test": [{"expr": metadata["query"], "eval_time": at, "exp_samples": samples} for at, samples in
-                                 (("0m", [{"labels": "{}", "value": 7}]), ("1m", [{"labels": "{}", "value": 4}]), ("2m", []))]}
+                                 (("0m", [{"labels": "{}", "value": 7}]), ("1m", [{"labels": "{}", "value": 4}]), ("2m", []))]
+            + [{"expr": of_kind(arch), "eval_time": "0m", "exp_samples": [{"labels": "{}", "value": value}]} for arch, value in
+               (("sm_90a", 5), ("sm_80", 2), ("sm_100a", 0))]}
     path = folder / "scaling.yaml"
     path.write_text(yaml.safe_dump({"tests": [case]}))
     done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True)

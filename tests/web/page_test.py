@@ -12,12 +12,13 @@ import json
 import pathlib
 import sys
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 
-from browser import Browser, Failed, Page
-from fleet import Fleet
+from browser import Browser, Page
+from fleet import Failed, Fleet
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 VIEWERS = 64
@@ -47,6 +48,13 @@ CONTRAST = """
   return [...new Set(poor)];
 })()
 """
+
+
+def doubling(name: str, problems: list[str]) -> dict[str, Any]:
+    """A set of problems of those names."""
+    return {"name": name, "problems": [{"name": problem,
+                                        "graph": ["input x: f32[N] ~ normal", "y: f32[n: N] = x[n] * 2 + 1", "output y"],
+                                        "workloads": [{"name": "default", "dims": {"N": 4096}}]} for problem in problems]}
 
 
 def check(holds: object, what: str) -> None:
@@ -212,13 +220,14 @@ def check_priority(page: Page, origin: str, fleet: Fleet, shots: pathlib.Path | 
 
 def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | None) -> None:
     with Fleet(bin) as fleet:
-        address = fleet.start_planner()
+        planner = fleet.start_planner("--listen-page", "127.0.0.1:0")
+        address = fleet.told("page")
         origin = f"http://{address}"
         page = browser.open(origin + "/")
         page.wait(has(".none", "No task"))
         # What is submitted, worked on and ends is seen without a load.
         page.evaluate("window.still = true")
-        fleet.submit("first", ["quick", "slow"], 2)
+        fleet.submit(doubling("first", ["quick", "slow"]), 2)
         page.wait("document.querySelectorAll('.body .row').length === 2")
         fleet.start_worker("w0")
         page.wait(has("[role=grid]", "converged"), 300)
@@ -234,7 +243,7 @@ def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | N
         page.wait(has("#detail", "hoped for"))
 
         # What others wrote is text. (Names cannot have such characters; reasons can.)
-        fleet.submit("second", ["held"], 2)
+        fleet.submit(doubling("second", ["held"]), 2)
         page.go(f"{origin}/#tasks/r2%2Fheld%40host")
         page.wait(has("#detail h2", "held"))
         check_priority(page, origin, fleet, shots)
@@ -257,29 +266,24 @@ def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | N
 
         # A planner that ends is told of, and what it was comes back.
         page.wait(has("#link", "live"), 120)
-        fleet.planner.terminate()
-        fleet.planner.wait(timeout=60)
+        planner.terminate()
+        planner.wait(timeout=60)
         page.wait(has("#trouble", "The planner is away"))
         check(page.evaluate("document.querySelectorAll('.body .row').length") == 3, "what was shown is gone")
-        fleet.start_planner(address)
+        fleet.start_planner("--listen-page", address)
         page.wait(has("#link", "live") + " && document.querySelector('#trouble').hidden", 120)
         page.close()
 
 
 def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
     with Fleet(bin) as fleet:
-        certs, tokens = fleet.dir / "certs", fleet.dir / "tokens"
-        fleet.dir.mkdir(mode=0o700)
         fleet.warpsmith("certs", "init")
         fleet.warpsmith("certs", "issue", "p", "--role", "planner")
         fleet.warpsmith("certs", "issue", "ops", "--role", "operator")
         token = {role: fleet.warpsmith("tokens", "issue", role, "--role", role) for role in ("reader", "operator")}
-        own = ["--tls-ca", str(certs / "ca.crt"), "--tls-cert", str(certs / "p.pem"), "--tls-key", str(certs / "p.pem")]
-        fleet._flags = (*own, "--tokens", str(tokens))
-        address = fleet.start_planner()
-        origin = f"https://{address}"
-        me = ["--tls-ca", str(certs / "ca.crt"), "--tls-cert", str(certs / "ops.pem"), "--tls-key", str(certs / "ops.pem")]
-        fleet.submit("set", ["a", "b"], 2, *me)
+        fleet.start_planner("--listen-page", "127.0.0.1:0", *fleet.tls("p"), "--tokens", fleet.dir / "tokens")
+        origin = f"https://{fleet.told('page')}"
+        fleet.submit(doubling("set", ["a", "b"]), 2, *fleet.tls("ops"))
         page = browser.open(origin + "/")
         # Nobody is let in, and the page says what it wants.
         page.wait("document.querySelector('#token-dialog').open")
