@@ -146,17 +146,32 @@ absl::StatusOr<std::map<int64_t, std::string>> BulkFiles::List() const {
   return absl::InternalError(absl::StrCat("cannot read ", folder_, ": ", error.message()));
 }
 
+int64_t BulkFiles::Bytes() const {
+  int64_t bytes = 0;
+  const auto files = List();
+  if (!files.ok()) return bytes;
+  for (const auto& [file, path] : *files) {
+    struct stat stats = {};
+    if (stat(path.c_str(), &stats) == 0) bytes += stats.st_size;
+  }
+  return bytes;
+}
+
 absl::Status BulkFiles::RemoveBefore(int64_t file) {
   const auto files = List();
   if (!files.ok()) return files.status();
   for (auto old = files->begin(); old != files->lower_bound(file); ++old) {
-    absl::MutexLock lock(&mutex_);
-    if (const auto open = readers_.extract(old->first); !open.empty()) close(open.mapped());
-    if (unlink(old->second.c_str()) != 0 && errno != ENOENT) {
-      return System(absl::StrCat("cannot remove ", old->second));
-    }
+    if (absl::Status removed = Remove(old->first); !removed.ok()) return removed;
   }
   return absl::OkStatus();
+}
+
+absl::Status BulkFiles::Remove(int64_t file) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto open = readers_.extract(file); !open.empty()) close(open.mapped());
+  const std::string path = PathOf(file);
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return System(absl::StrCat("cannot remove ", path));
 }
 
 void BulkFiles::CloseReaders() {

@@ -74,6 +74,8 @@ class BulkFiles {
   absl::Status Sync();
   // The files with lower numbers are no longer needed.
   absl::Status RemoveBefore(int64_t file);
+  // That file is no longer needed. Any thread, as long as nobody appends to it.
+  absl::Status Remove(int64_t file);
 
   // Opens the files that are there, and keeps them open: what is in them can be read though they
   // are removed meanwhile. As often as is wanted.
@@ -87,6 +89,8 @@ class BulkFiles {
   absl::StatusOr<End> Fresh() const;
   // Paths of the files that are there, by number.
   absl::StatusOr<std::map<int64_t, std::string>> List() const;
+  // Of those files; what cannot be read counts for nothing.
+  int64_t Bytes() const;
 
  private:
   std::string PathOf(int64_t file) const;

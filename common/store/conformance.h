@@ -21,6 +21,9 @@ using Reopen = std::function<std::unique_ptr<Store>()>;
 
 void CheckConformance(const Reopen& reopen);
 
+// Walks that remove what nothing names, amid names that come and go, crashes and a walker who is
+// late, of a store that is empty when it is first opened.
+void CheckSweep(const Reopen& reopen, uint64_t seed, int steps);
 // Of a backend that planners share, too: each call is another planner's way to the same store.
 struct SharedStore {
   template <typename Backend>

@@ -68,6 +68,10 @@ absl::StatusOr<std::string> FaultyStore::Put(absl::string_view bytes) {
 absl::StatusOr<std::string> FaultyStore::Get(const std::string& digest) {
   return Inject<absl::StatusOr<std::string>>("Get", [&] { return inner_->Get(digest); });
 }
+absl::StatusOr<Swept> FaultyStore::SweepBlobs(int64_t epoch, Sweep& sweep) {
+  return Inject<absl::StatusOr<Swept>>("SweepBlobs",
+                                       [&] { return inner_->SweepBlobs(epoch, sweep); });
+}
 absl::StatusOr<Standing> FaultyStore::Look() {
   return Inject<absl::StatusOr<Standing>>("Look", [&] { return leadership_->Look(); });
 }

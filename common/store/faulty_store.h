@@ -42,6 +42,7 @@ class FaultyStore final : public Store, public Leadership {
                            const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::StatusOr<Swept> SweepBlobs(int64_t epoch, Sweep& sweep) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,
                          const std::function<bool(Facts)>& take) override;
   absl::StatusOr<FactsKept> CountFacts() override;

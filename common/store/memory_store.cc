@@ -36,6 +36,7 @@ void MemoryStore::Copy(Disk& from, Disk& to) {
   to.facts_bytes = from.facts_bytes;
   to.identity = from.identity;
   to.blobs = from.blobs;
+  to.unnamed = from.unnamed;
 }
 
 absl::Status MemoryStore::CheckOpen() const {
@@ -182,10 +183,38 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
   if (!place.ok() && !absl::IsAlreadyExists(place)) return place;
   known_ = std::max(known_, batch.after + static_cast<int64_t>(batch.events.size()));
   if (absl::IsAlreadyExists(place)) return absl::OkStatus();
-  for (const std::string& blob : batch.blobs) disk_->blobs.emplace(DigestOf(blob), blob);
+  for (const std::string& blob : batch.blobs) AddBlob(blob);
   for (const std::string& event : batch.events) disk_->log.push_back({batch.epoch, event});
   AddFacts(batch.facts);
   return absl::OkStatus();
+}
+
+void MemoryStore::AddBlob(const std::string& blob) {
+  disk_->mutex.AssertHeld();
+  const std::string digest = DigestOf(blob);
+  disk_->blobs.emplace(digest, blob);
+  disk_->unnamed.erase(digest);
+}
+
+// All in one step.
+absl::StatusOr<Swept> MemoryStore::SweepBlobs(int64_t epoch, Sweep& sweep) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  if (absl::Status known = CheckKnown(sweep, Last()); !known.ok()) return known;
+  Swept swept;
+  for (auto blob = disk_->blobs.begin(); blob != disk_->blobs.end();) {
+    const auto mark = disk_->unnamed.find(blob->first);
+    const auto bytes = static_cast<int64_t>(blob->second.size());
+    const Fate fate =
+        FateOf(sweep, blob->first, mark == disk_->unnamed.end() ? nullptr : &mark->second);
+    Count(fate, bytes, swept);
+    if (fate == Fate::kNamed || fate == Fate::kRemove) disk_->unnamed.erase(blob->first);
+    if (fate == Fate::kMark) disk_->unnamed[blob->first] = {sweep.now_s, Last()};
+    if (fate == Fate::kConfirm) disk_->unnamed[blob->first] = {sweep.now_s, 0};
+    blob = fate == Fate::kRemove ? disk_->blobs.erase(blob) : std::next(blob);
+  }
+  sweep.at.clear();
+  return swept;
 }
 
 void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
@@ -296,7 +325,7 @@ absl::StatusOr<std::string> MemoryStore::Put(absl::string_view bytes) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   std::string digest = DigestOf(bytes);
-  disk_->blobs.emplace(digest, std::string(bytes));
+  AddBlob(std::string(bytes));
   return digest;
 }
 

@@ -52,6 +52,7 @@ class MemoryStore final : public Store, public Leadership {
     int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
     Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};
     std::unordered_map<std::string, std::string> blobs ABSL_GUARDED_BY(mutex);
+    std::unordered_map<std::string, Mark> unnamed ABSL_GUARDED_BY(mutex);  // of these
   };
 
   explicit MemoryStore(std::shared_ptr<Disk> disk = std::make_shared<Disk>())
@@ -72,6 +73,7 @@ class MemoryStore final : public Store, public Leadership {
                            const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::StatusOr<Swept> SweepBlobs(int64_t epoch, Sweep& sweep) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,
                          const std::function<bool(Facts)>& take) override;
   absl::StatusOr<FactsKept> CountFacts() override;
@@ -96,6 +98,7 @@ class MemoryStore final : public Store, public Leadership {
   absl::Status CheckOpen() const;
   absl::Status CheckWriter(int64_t epoch);
   absl::Status CheckPlace(const Batch& batch);
+  void AddBlob(const std::string& blob);
   void AddFacts(const std::vector<Facts>& facts);
 
   const std::shared_ptr<Disk> disk_;

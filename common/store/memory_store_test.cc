@@ -12,6 +12,13 @@ TEST_CASE("memory: conformance") {
   CheckConformance([&] { return std::make_unique<MemoryStore>(disk); });
 }
 
+TEST_CASE("memory: what nothing names goes, and nothing else") {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const auto disk = std::make_shared<MemoryStore::Disk>();
+    CheckSweep([&] { return std::make_unique<MemoryStore>(disk); }, seed, 300);
+  }
+}
+
 TEST_CASE("memory: who leads") {
   const auto disk = std::make_shared<MemoryStore::Disk>();
   CheckLeadership([&] { return SharedStore(std::make_unique<MemoryStore>(disk)); });

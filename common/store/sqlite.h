@@ -141,6 +141,7 @@ class Statement {
   }
 
   int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
+  bool IsNull(int column) { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
   // Of text and blobs.
   std::string Bytes(int column) {
     const void* data = sqlite3_column_blob(statement_, column);

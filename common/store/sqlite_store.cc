@@ -22,6 +22,12 @@ namespace {
 constexpr int64_t kForgottenAtOnce = 64;
 // What is larger goes into bulk files; less stands in its row, which is one page then.
 constexpr size_t kMostInRow = 1024;
+// Of blobs that nothing names (store.h, Sweep). Beside the tables of the schema, so that a program
+// that does not know of it is not kept from the store: it leaves marks where there should be none,
+// which removes nothing that is named.
+constexpr char kMarks[] =
+    "CREATE TABLE IF NOT EXISTS unnamed (digest TEXT PRIMARY KEY, since INTEGER NOT NULL, "
+    "revision INTEGER NOT NULL) WITHOUT ROWID";
 
 absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat(what, ": `warpsmith store check` lists what is damaged"));
@@ -150,7 +156,9 @@ absl::Status SqliteStore::PrepareDatabase() {
   for (const char* sql : {kNewPages, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
   }
-  return *tables > 0 ? CheckEnd() : MakeTables();
+  absl::Status whole = *tables > 0 ? CheckEnd() : MakeTables();
+  if (!whole.ok() || !HasMarks()) return whole;
+  return Execute(writer_.get(), kMarks, "making room for marks");
 }
 
 absl::Status SqliteStore::MakeTables() {
@@ -200,8 +208,7 @@ absl::Status SqliteStore::CheckEnd() {
 
 absl::Status SqliteStore::CheckWriter() { return writer_ == nullptr ? Closed() : absl::OkStatus(); }
 
-template <typename Body>
-absl::Status SqliteStore::Transaction(Body body) {
+absl::Status SqliteStore::Transaction(const std::function<absl::Status()>& body) {
   if (absl::Status status = CheckWriter(); !status.ok()) return status;
   if (absl::Status status = Statement(writer_.get(), "BEGIN IMMEDIATE").Run(); !status.ok())
     return status;
@@ -315,6 +322,10 @@ absl::Status SqliteStore::InsertBlob(absl::string_view bytes) {
     return status;
   }
   const std::string digest = base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
+  if (HasMarks()) {
+    Statement unmark(writer_.get(), "DELETE FROM unnamed WHERE digest = ?");
+    if (absl::Status unmarked = unmark.Text(1, digest).Run(); !unmarked.ok()) return unmarked;
+  }
   if (!IsBulk(bytes)) {
     Statement insert(writer_.get(), "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?, ?)");
     return insert.Text(1, digest).Blob(2, bytes).Run();

@@ -7,7 +7,9 @@
 // open; it contains the process id of the holder, and a second opener is told of it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,7 @@ class SqliteStore final : public Store {
                            const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::StatusOr<Swept> SweepBlobs(int64_t epoch, Sweep& sweep) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,
                          const std::function<bool(Facts)>& take) override;
   absl::StatusOr<FactsKept> CountFacts() override;
@@ -80,8 +83,8 @@ class SqliteStore final : public Store {
   absl::Status CheckEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckWriter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Runs `body` in a transaction; rolls back if it fails.
-  template <typename Body>
-  absl::Status Transaction(Body body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status Transaction(const std::function<absl::Status()>& body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Whether so much goes into bulk files, and where to: what is there is durable with the
   // transaction.
   bool IsBulk(absl::string_view bytes) const;
@@ -91,6 +94,14 @@ class SqliteStore final : public Store {
   void RemoveForgotten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckEpoch(int64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status InsertBlob(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Whether blobs can be marked: not in a store whose upgrade is not finished.
+  bool HasMarks() const { return schema_ == kSchemaVersion; }
+  // Of SweepBlobs (sqlite_sweep.cc): blobs after `row`, which moves on.
+  absl::Status SweepAfter(int64_t& row, const Sweep& sweep, Swept& swept, bool& ended)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status MoveBlob(int64_t row, const std::string& digest, const Place& from)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void TidyBlobFiles();
   absl::Status CheckPlace(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status Append(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status AddFacts(const std::vector<Facts>& facts)
@@ -113,6 +124,8 @@ class SqliteStore final : public Store {
   absl::Mutex write_mutex_;
   std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
   bool forgot_ ABSL_GUARDED_BY(write_mutex_) = false;  // facts, in the transaction under way
+  // Of blobs' files, those of which the last walk has found less than half named or marked.
+  std::set<int64_t> sparse_ ABSL_GUARDED_BY(write_mutex_);
   int64_t oldest_facts_file_ ABSL_GUARDED_BY(write_mutex_) = 0;  // that is needed; 0: not known
   absl::Mutex read_mutex_;
   std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);

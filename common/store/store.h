@@ -111,6 +111,43 @@ struct FactsKept {
   int64_t forgotten = 0;  // since the store was made
 };
 
+// A walk through all blobs, in steps, that removes what nothing names.
+//
+// Nothing that is named goes, however old what the walk knows is. A blob that it finds unnamed is
+// marked with the log's end; whoever names a blob brings it, and a commit or a Put that brings it
+// takes the mark away. So one that is marked, and unnamed by a log that reaches to the mark, is
+// named by nothing, and stays so while the mark is there: the mark is confirmed then, and counts
+// from that time. After `keep_s` a walk that finds it unnamed once more removes it.
+struct Sweep {
+  std::function<bool(const std::string& digest)> named;  // by the log up to ...
+  int64_t revision = 0;
+  int64_t now_s = 0;  // of a clock that may be set
+  int64_t keep_s = 0;
+  size_t most = 1'000;  // blobs, and some more, of one step
+  std::string at;       // "": at the beginning, or at the end
+};
+// Of one step.
+struct Swept {
+  int64_t named = 0, named_bytes = 0;
+  int64_t unnamed = 0, unnamed_bytes = 0;  // marked, and still there
+  int64_t removed = 0, removed_bytes = 0;
+
+  Swept& operator+=(const Swept& other);
+};
+
+// Of a blob that was found unnamed.
+struct Mark {
+  int64_t since_s = 0;
+  int64_t revision = 0;  // the log's end then; 0: it is confirmed
+};
+// What becomes of a blob with that mark, or none, in a step: it loses it, gets one of now, one of
+// now that is confirmed, keeps what it has, or goes.
+enum class Fate { kNamed, kMark, kConfirm, kKeep, kRemove };
+Fate FateOf(const Sweep& sweep, const std::string& digest, const Mark* mark);
+// FailedPrecondition: the log, which ends at `last`, is not the one that the walk goes by.
+absl::Status CheckKnown(const Sweep& sweep, int64_t last);
+void Count(Fate fate, int64_t bytes, Swept& swept);
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -149,6 +186,11 @@ class Store {
   virtual absl::StatusOr<std::string> Put(absl::string_view bytes) = 0;
   // NotFound names the digest; DataLoss: what is there is not what was written.
   virtual absl::StatusOr<std::string> Get(const std::string& digest) = 0;
+
+  // The next step of a walk; moves `sweep.at`. Room in files comes back with the walks after it.
+  // FailedPrecondition: `epoch` is not the current one, the log ends before `sweep.revision`, or
+  // the store's upgrade is not finished.
+  virtual absl::StatusOr<Swept> SweepBlobs(int64_t epoch, Sweep& sweep) = 0;
 
   // Facts of the subject, the newest first, for as long as `take` returns true; without bodies
   // where they are not wanted. `take` must not call the store.

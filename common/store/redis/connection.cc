@@ -176,6 +176,7 @@ absl::Status Connection::Lost(bool sent) {
 
 absl::Status Connection::Connect() {
   if (context_ != nullptr) return absl::OkStatus();
+  ++connects_;
   const timeval limit = TimevalOf(limit_);
   absl::string_view path = server_.address;
   if (absl::ConsumePrefix(&path, "unix:")) {

@@ -100,6 +100,8 @@ class Connection {
   void Disconnect();
 
   const std::string& address() const { return server_.address; }
+  // How often it has connected: between calls that find the same the server was the same.
+  int64_t connects() const { return connects_; }
 
  private:
   absl::Status Connect();
@@ -112,6 +114,7 @@ class Connection {
   const Server server_;
   const absl::Duration limit_;
   redisContext* context_ = nullptr;
+  int64_t connects_ = 0;
 };
 
 // Of a status from a script's `redis.error_reply('WORD detail')`: WORD and detail. "": none.

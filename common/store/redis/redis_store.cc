@@ -97,8 +97,8 @@ RedisStore::RedisStore(const Options& options)
              [this] { return NewFile(); }),
       reader_(options.server, options.limit),
       standing_(options.server, options.standing_limit) {
-  for (const char* name :
-       {"meta", "log", "state", "next", "archive", "archived", "blobs", "facts", "files"}) {
+  for (const char* name : {"meta", "log", "state", "next", "archive", "archived", "blobs", "facts",
+                           "files", "unnamed"}) {
     keys_.push_back(absl::StrCat("warpsmith:{", options.cluster, "}:", name));
   }
   key_views_.assign(keys_.begin(), keys_.end());
@@ -443,7 +443,11 @@ absl::Status RedisStore::WriteBulk(const Batch& batch, const Reply& before, Writ
   for (size_t i = 0; i < batch.blobs.size(); ++i) {
     const std::string& blob = batch.blobs[i];
     std::string digest = absl::HexStringToBytes(DigestOf(blob));
-    if (before.at(4).at(i).number() != 0 || !added.insert(digest).second) continue;
+    if (!added.insert(digest).second) continue;
+    if (before.at(4).at(i).number() != 0) {
+      written.blobs.emplace_back(std::move(digest), "");  // it is there, and named again
+      continue;
+    }
     std::string value = "i";
     if (blob.size() <= kMostInRedis) {
       value.append(blob);
@@ -684,28 +688,36 @@ absl::Status RedisStore::ReadArchive(const std::string& prefix,
   }
 }
 
+absl::StatusOr<std::string> RedisStore::ValueOf(const std::string& digest) {
+  absl::MutexLock lock(&read_mutex_);
+  const std::string key = absl::HexStringToBytes(digest);
+  absl::StatusOr<Reply> reply = Read(Arguments{"HGET", keys_[redis::kBlobs], key});
+  if (!reply.ok()) return reply.status();
+  if (reply->is_nil()) {
+    return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
+  }
+  return std::string(reply->text());
+}
+
 absl::StatusOr<std::string> RedisStore::Get(const std::string& digest) {
-  std::string value;
-  {
-    absl::MutexLock lock(&read_mutex_);
-    const std::string key = absl::HexStringToBytes(digest);
-    absl::StatusOr<Reply> reply = Read(Arguments{"HGET", keys_[redis::kBlobs], key});
-    if (!reply.ok()) return reply.status();
-    if (reply->is_nil()) {
-      return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
+  absl::StatusOr<std::string> value = ValueOf(digest);
+  while (value.ok()) {
+    absl::StatusOr<std::string> bytes = value->substr(std::min<size_t>(value->size(), 1));
+    if (value->size() == 1 + kPlaceBytes && (*value)[0] == 'p') {
+      bytes = blobs_.Read(PlaceOf(*bytes));
     }
-    value = std::string(reply->text());
+    if (bytes.ok() && DigestOf(*bytes) == digest) return bytes;
+    if (!bytes.ok() && !absl::IsDataLoss(bytes.status())) return bytes;
+    // Perhaps it was moved meanwhile.
+    absl::StatusOr<std::string> now = ValueOf(digest);
+    if (now.ok() && *now == *value) {
+      return Damaged(bytes.ok()
+                         ? absl::StrCat("the blob ", digest, " is not what was written")
+                         : absl::StrCat("the blob ", digest, ": ", bytes.status().message()));
+    }
+    value = std::move(now);
   }
-  absl::StatusOr<std::string> bytes = value.substr(std::min<size_t>(value.size(), 1));
-  if (value.size() == 1 + kPlaceBytes && value[0] == 'p') bytes = blobs_.Read(PlaceOf(*bytes));
-  if (absl::IsDataLoss(bytes.status())) {
-    return Damaged(absl::StrCat("the blob ", digest, ": ", bytes.status().message()));
-  }
-  if (!bytes.ok()) return bytes.status();
-  if (DigestOf(*bytes) != digest) {
-    return Damaged(absl::StrCat("the blob ", digest, " is not what was written"));
-  }
-  return bytes;
+  return value.status();
 }
 
 absl::Status RedisStore::ReadFacts(const std::string& subject, bool bodies,

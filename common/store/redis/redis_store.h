@@ -21,7 +21,9 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +80,7 @@ class RedisStore final : public Store, public Leadership {
                            const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::StatusOr<Swept> SweepBlobs(int64_t epoch, Sweep& sweep) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,
                          const std::function<bool(Facts)>& take) override;
   absl::StatusOr<FactsKept> CountFacts() override;
@@ -95,6 +98,18 @@ class RedisStore final : public Store, public Leadership {
   absl::Status Empty();
 
  private:
+  // Of a blob, as Redis has it.
+  absl::StatusOr<std::string> ValueOf(const std::string& digest);
+  // Of SweepBlobs (redis_sweep.cc): what one step has read, and what it changes.
+  struct Step;
+  absl::StatusOr<Step> ReadStep(const Sweep& sweep) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status Change(int64_t epoch, const Sweep& sweep, const redis::Arguments& changes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::StatusOr<bool> MoveSome(int64_t epoch, const Sweep& sweep, const Step& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::StatusOr<std::string> MoveBlob(const std::string& digest, const Place& from)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void TidyBlobFiles() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Of a commit: where what it brings lies, as Redis is told of it.
   struct Written;
 
@@ -133,6 +148,17 @@ class RedisStore final : public Store, public Leadership {
   // Of files that were begun since it leads; of others before.
   BulkFiles::End blobs_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
   BulkFiles::End facts_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
+  // The walk under way: the file that was written to when it began, the connection's number then,
+  // and bytes that it has found by file of blobs.
+  struct Walk {
+    int64_t before = 0;
+    int64_t connects = 0;
+    std::map<int64_t, int64_t> bytes = {};
+  };
+  Walk walk_ ABSL_GUARDED_BY(write_mutex_);
+  // Files of blobs in which the last walk has found nothing, and less than half left.
+  std::set<int64_t> empty_ ABSL_GUARDED_BY(write_mutex_);
+  std::set<int64_t> sparse_ ABSL_GUARDED_BY(write_mutex_);
   absl::Mutex read_mutex_;
   redis::Connection reader_ ABSL_GUARDED_BY(read_mutex_);
   absl::Mutex standing_mutex_;

@@ -9,8 +9,8 @@ namespace {
 
 // Names for what is given, and the two guards.
 constexpr char kPrologue[] = R"lua(
-local meta, log, state, staged, archive, archived, blobs, facts, files =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local meta, log, state, staged, archive, archived, blobs, facts, files, unnamed =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local function get(field) return redis.call('HGET', meta, field) end
 local function set(...) redis.call('HSET', meta, ...) end
 local function add(field, number) return redis.call('HINCRBY', meta, field, number) end
@@ -90,7 +90,8 @@ for i = 1, tonumber(ARGV[7]) do
 end
 if ARGV[5] ~= ARGV[3] then set('last', ARGV[5], 'last_sum', ARGV[6], 'batch', ARGV[4]) end
 for i = 1, tonumber(ARGV[8]) do
-  redis.call('HSETNX', blobs, ARGV[at], ARGV[at + 1])
+  if ARGV[at + 1] ~= '' then redis.call('HSETNX', blobs, ARGV[at], ARGV[at + 1]) end
+  redis.call('HDEL', unnamed, ARGV[at])
   at = at + 2
 end
 for i = 1, tonumber(ARGV[9]) do
@@ -112,6 +113,7 @@ return {get('first'), get('first_sum'), get('last'),
 )lua";
 
 constexpr char kPut[] = R"lua(
+redis.call('HDEL', unnamed, ARGV[2])
 return redis.call('HSETNX', blobs, ARGV[2], ARGV[3])
 )lua";
 
@@ -190,9 +192,34 @@ return add('generation', 1)
 // generation 0.
 constexpr char kEmpty[] = R"lua(
 local schema, epoch, file = get('schema'), get('epoch'), get('file')
-redis.call('DEL', meta, log, state, staged, archive, archived, blobs, facts, files)
+redis.call('DEL', meta, log, state, staged, archive, archived, blobs, facts, files, unnamed)
 begin(schema, ARGV[1], 0, epoch + 1000, file)
 set('emptied', 1)
+return 1
+)lua";
+
+// A mark is of the log's end of now. What is confirmed or removed has the mark still by which that
+// was decided.
+constexpr char kSweep[] = R"lua(
+local last = get('last')
+if tonumber(ARGV[4]) > tonumber(last) then return refuse('PLACE ' .. last) end
+for i = 5, #ARGV, 3 do
+  local kind, digest, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if kind == 'n' then
+    redis.call('HDEL', unnamed, digest)
+  elseif kind == 'v' then
+    if redis.call('HEXISTS', blobs, digest) == 1 then redis.call('HSET', blobs, digest, value) end
+  elseif kind == 'm' then
+    redis.call('HSET', unnamed, digest, ARGV[3] .. ':' .. last)
+  elseif redis.call('HGET', unnamed, digest) == value then
+    if kind == 'c' then
+      redis.call('HSET', unnamed, digest, ARGV[3] .. ':0')
+    else
+      redis.call('HDEL', unnamed, digest)
+      redis.call('HDEL', blobs, digest)
+    end
+  end
+end
 return 1
 )lua";
 
@@ -218,7 +245,8 @@ const Scripts& TheScripts() {
                                                Of(kCheckpoint, true, true),
                                                Of(kAdopt, true, false),
                                                Of(kRaise, true, false),
-                                               Of(absl::StrCat(kFirst, kEmpty), true, false)};
+                                               Of(absl::StrCat(kFirst, kEmpty), true, false),
+                                               Of(kSweep, true, true)};
   return scripts;
 }
 

@@ -1,7 +1,8 @@
 // What a Redis store does on the server: each script is one step, all or nothing, and refuses
 // whoever is not its writer there, where no answer can be late.
 //
-// Keys, all of one hash slot: PREFIX meta, log, state, next, archive, archived, blobs, facts, files
+// Keys, all of one hash slot: PREFIX meta, log, state, next, archive, archived, blobs, facts,
+// files, unnamed
 //   meta      hash     schema, id, generation, epoch, beat, leader
 //                      lost                 an event that was there, and is not: nobody leads
 //                      last, last_sum       the log's end: revision, checksum of all up to there
@@ -20,6 +21,8 @@
 //   archive   hash     likewise; archived: their keys, in order (sorted set)
 //   blobs     hash     digest (32 bytes): 'i' and the bytes, or 'p' and their place in a file
 //   facts     hash     subject: place of its newest facts, which name the place of those before
+//   unnamed   hash     digest of a blob that was found unnamed: since when, ":", the log's end
+//                      then, or 0 (store.h, Mark)
 //   files     hash     "N:n", "N:b": facts, and their bytes, of the commits that ended in file N
 //
 // Refusals: "OTHERSTORE id", "STALE epoch", "LOST event", "PLACE last", "BOUNDS checkpoint last",
@@ -33,7 +36,19 @@ namespace warpsmith::store::redis {
 inline constexpr int kSchema = 1;
 
 // Numbers of the keys above, as the scripts are given them.
-enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFiles, kKeys };
+enum Key {
+  kMeta,
+  kLog,
+  kState,
+  kNext,
+  kArchive,
+  kArchived,
+  kBlobs,
+  kFacts,
+  kFiles,
+  kUnnamed,
+  kKeys
+};
 
 // Every script's first argument: the store's id. "Guarded" ones go on with the epoch.
 //   open      (id of a new store, schema)
@@ -53,13 +68,16 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 //   stage     (id, epoch, first: "1", piece...)                         guarded
 //   checkpoint(id, epoch, revision, events kept before it, {kind, key, value}...)     guarded
 //             after what was staged, if the first kind is "s"; kinds: p(ut), e(rase), a(rchive)
+//   sweep     (id, epoch, time, revision, {kind, digest, value}...)     guarded
+//             kinds: n(amed), m(ark), c(onfirm) and r(emove), if that is its mark, v: it was moved,
+//             and that is its value now
 //   adopt     (id, new id, generation, revision)        of a store without events or leader
 //   raise     (id)                                      another history from here on -> generation
 //   empty     (id)                                      nothing is there, and nobody leads until
 //   adopt
 struct Scripts {
   Script open, lead, beat, lose, file, before, commit, read, put, forget, stage, checkpoint, adopt,
-      raise, empty;
+      raise, empty, sweep;
 };
 const Scripts& TheScripts();
 
