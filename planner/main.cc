@@ -48,6 +48,7 @@
 #include "common/security/tls_flags.h"
 #include "common/security/tokens.h"
 #include "common/store/folder_lock.h"
+#include "common/store/rows.h"
 #include "common/store/sqlite_store.h"
 #include "common/telemetry/log.h"
 #include "common/telemetry/notify.h"
@@ -74,6 +75,9 @@ constexpr timespec kStorePause = {1, 0};
 constexpr double kSessionShare = 0.7;
 // Looks at itself in the time of the service manager's watchdog.
 constexpr int kChecksPerWatchdog = 4;
+
+// Of what nothing names: whoever was told of it has read it, and a backup under way has.
+constexpr absl::Duration kLeastKept = absl::Minutes(1);
 
 // In the environment of a planner that was one before, and begins anew as the same process.
 constexpr char kAnew[] = "WARPSMITH_PLANNER_BEGINS_ANEW";
@@ -106,6 +110,7 @@ struct Flags {
   std::string tokens;
   telemetry::LogFlags log;
   int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
+  std::string keep_unreferenced = "168h";
   RedisFlags redis;
 };
 
@@ -125,6 +130,14 @@ std::unique_ptr<PlannerMetrics> MetricsOf(const Flags& flags) {
   return std::make_unique<PlannerMetrics>(WARPSMITH_VERSION);
 }
 
+absl::StatusOr<absl::Duration> KeepOf(const Flags& flags) {
+  absl::Duration keep;
+  if (absl::ParseDuration(flags.keep_unreferenced, &keep) && keep >= kLeastKept) return keep;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--keep-unreferenced '", flags.keep_unreferenced,
+                   "': give a time of a minute or more, as 168h or 30m, or inf"));
+}
+
 std::unique_ptr<web::Published> PublishedOf(const Flags& flags) {
   if (flags.listen_page.empty()) return nullptr;
   std::random_device random;
@@ -133,7 +146,8 @@ std::unique_ptr<web::Published> PublishedOf(const Flags& flags) {
 
 // What hears of the planner's work outlives it.
 absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags, PlannerMetrics* metrics,
-                                         web::Published* published) {
+                                         web::Published* published,
+                                         decltype(CollectorOptions::open) open) {
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
   if (!files.ok()) return files.status();
   PlannerOptions options;
@@ -143,6 +157,9 @@ absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags, PlannerMetrics* met
     options.on_view = [published](const View& view) { published->Take(view); };
   }
   options.core.keep_over_tasks = flags.keep_over_tasks;
+  const absl::StatusOr<absl::Duration> keep = KeepOf(flags);
+  if (!keep.ok()) return keep.status();
+  options.collector = {*keep, std::move(open)};
   options.core.max_workers =
       std::min<int64_t>(options.core.max_workers, static_cast<int64_t>(kSessionShare * *files));
   return options;
@@ -191,12 +208,16 @@ absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& fl
   });
 }
 
-int64_t BytesIn(const std::string& folder) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const auto size = entry.file_size(error);
-    if (!error) bytes += static_cast<int64_t>(size);
+// `shared`: the folder of the planners that share a store; "": it is `dir`.
+PlannerMetrics::StoreBytes BytesOf(const std::string& dir, const std::string& shared) {
+  const store::Bulk bulk(shared.empty() ? dir : shared);
+  PlannerMetrics::StoreBytes bytes = {.blobs = bulk.blobs.Bytes(), .trials = bulk.facts.Bytes()};
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    if (!shared.empty()) break;
+    std::error_code error;
+    const auto size =
+        std::filesystem::file_size(absl::StrCat(dir, "/", store::kDatabase, suffix), error);
+    if (!error) bytes.database += static_cast<int64_t>(size);
   }
   return bytes;
 }
@@ -261,11 +282,11 @@ class Watched {
   absl::Status StartMetrics(const Flags& flags, const Admission& admission, PlannerMetrics* metrics,
                             const Server& server, const Planner& planner) {
     metrics->metrics().Keeps(flags.dir);
-    const auto text = [&admission, metrics, dir = flags.dir] {
+    const auto text = [&admission, metrics, dir = flags.dir, shared = flags.redis.options.folder] {
       if (const auto identity = admission.guard->identity(); identity != nullptr) {
         metrics->metrics().CertificateEnds(identity->own.not_after);
       }
-      metrics->StoreHas(BytesIn(dir));
+      metrics->StoreHas(BytesOf(dir, shared));
       return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
                          .body = metrics->Text(base::Now())};
     };
@@ -336,7 +357,9 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
           const telemetry::Notifier& notifier) {
   const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
   const std::unique_ptr<web::Published> published = PublishedOf(flags);
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get(), published.get());
+  absl::StatusOr<PlannerOptions> options =
+      OptionsOf(flags, metrics.get(), published.get(),
+                [&flags] { return store::SqliteStore::OpenToRead(flags.dir); });
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
   if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
@@ -393,10 +416,11 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
                 const telemetry::Notifier& notifier) {
   const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
   const std::unique_ptr<web::Published> published = PublishedOf(flags);
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get(), published.get());
-  if (!options.ok()) return Fail(options.status(), kCannotStart);
   const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
   if (!redis.ok()) return Fail(redis.status(), kUsage);
+  absl::StatusOr<PlannerOptions> options = OptionsOf(
+      flags, metrics.get(), published.get(), [&redis] { return store::RedisStore::Open(*redis); });
+  if (!options.ok()) return Fail(options.status(), kCannotStart);
   std::error_code error;
   std::filesystem::create_directories(flags.dir, error);
   // Planners that share a store have folders of their own: boards and addresses are theirs.
@@ -515,6 +539,10 @@ int Main(int argc, char** argv) {
                  "tasks of runs that are over; beyond it the oldest such runs go to the archive")
       ->check(CLI::Range(int64_t{0}, int64_t{kMaxTasks}))
       ->capture_default_str();
+  app.add_option("--keep-unreferenced", flags.keep_unreferenced,
+                 "so long what no task names any more is kept, such as kernels that a better one "
+                 "has taken the place of; inf: for good")
+      ->capture_default_str();
   flags.log.AddTo(app);
   app.footer(
       "Exit status: 0 ended by a signal; 1 could not start; 2 wrong command line or folder; 3 the "
@@ -534,6 +562,7 @@ int Main(int argc, char** argv) {
     return Fail(absl::InvalidArgumentError("no HOME in the environment: name a folder with --dir"),
                 kUsage);
   }
+  if (absl::Status keep = KeepOf(flags).status(); !keep.ok()) return Fail(keep, kUsage);
   for (const std::string& address :
        {listen, flags.listen_clients, flags.listen_http, flags.listen_page}) {
     if (address.empty()) continue;

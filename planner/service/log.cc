@@ -86,7 +86,8 @@ constexpr LogEvent kTable[] = {
     // Who leads, and the store.
     told::kLeads, told::kFollows, told::kCaughtUp, told::kDeposed, told::kResigned,
     told::kNotResigned, told::kStoreAway, told::kStoreBack, told::kCommitsStall, told::kCommitsGoOn,
-    told::kCheckpoint, told::kNoCheckpoint, told::kDamaged,
+    told::kCheckpoint, told::kNoCheckpoint, told::kCollected, told::kWalked, told::kNotCollected,
+    told::kDamaged,
     // The fleet's work.
     kRunSubmitted, kRunBound, kRunPrioritized, kRunEnded, kRunArchived, kLeaseGranted, kLeaseEnded,
     kLeaseLost, kAccepted, kTrials, kTaskQueued, kTaskConverged, kTaskParked, kTaskFailed,

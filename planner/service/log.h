@@ -44,6 +44,15 @@ inline constexpr LogEvent kCheckpoint = {"checkpoint", debug, "checkpoint at rev
                                          "entries"};
 inline constexpr LogEvent kNoCheckpoint = {"no_checkpoint", warn,
                                            "no checkpoint at revision {revision}: {reason}"};
+inline constexpr LogEvent kCollected = {
+    "collected", info,
+    "{removed} blobs of {bytes} bytes that nothing named are removed; of the others {named} are "
+    "named, {unnamed} not"};
+inline constexpr LogEvent kWalked = {
+    "walked", debug, "of the store's blobs {named} are named, {unnamed} not; {removed} are removed",
+    "bytes"};
+inline constexpr LogEvent kNotCollected = {"not_collected", warn,
+                                           "blobs that nothing names stay for now: {reason}"};
 inline constexpr LogEvent kDamaged = {"task_damaged", err, "task {task} is held: {reason}", "run"};
 inline constexpr LogEvent kBoard = {"board", info, "the board: {text}"};
 inline constexpr LogEvent kBoardFailed = {"board_failed", err, "the board: {reason}"};

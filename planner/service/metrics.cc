@@ -86,7 +86,16 @@ constexpr telemetry::Metric kTable[] = {
      "few "
      "file descriptors."},
     {"warpsmith_planner_tasks_limit", kGauge, "", "Tasks that there may be outside the archive."},
-    {"warpsmith_planner_store_bytes", kGauge, "", "Size of the folder with the store."},
+    {"warpsmith_planner_store_bytes", kGauge, "part",
+     "Size of the store's files: database, blobs (problems and kernels), and trials. Where "
+     "planners "
+     "share a store the database is Redis' own, and 0 here."},
+    {"warpsmith_planner_blob_bytes", kGauge, "use",
+     "Problems and kernels as the last walk through them has found them: named by a task, or "
+     "unnamed and not removed yet. 0 before the first, which begins minutes after a planner "
+     "leads."},
+    {"warpsmith_planner_blobs_removed_total", kCounter, "", "Blobs that nothing named any more."},
+    {"warpsmith_planner_blob_bytes_removed_total", kCounter, "", "Their bytes."},
     {"warpsmith_planner_calls_total", kCounter, "method, code", "Calls that were answered."},
     {"warpsmith_planner_queue_seconds", kHistogram, "", "From a call's arrival to its turn."},
     {"warpsmith_planner_commit_seconds", kHistogram, "",
@@ -149,6 +158,8 @@ double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration)
 absl::Span<const telemetry::Metric> PlannerMetricsTable() { return kTable; }
 
 PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "planner", version) {
+  Walked({});
+  Collected({});
   // One that follows has no ticks.
   metrics_.Gauge("warpsmith_planner_leads").Set(0);
   metrics_.Gauge("warpsmith_planner_epoch").Set(0);
@@ -249,8 +260,24 @@ void PlannerMetrics::Ticked(const Standing& standing) {
   set("warpsmith_planner_uncommitted_writes", static_cast<double>(standing.uncommitted));
 }
 
-void PlannerMetrics::StoreHas(int64_t bytes) {
-  metrics_.Gauge("warpsmith_planner_store_bytes").Set(static_cast<double>(bytes));
+void PlannerMetrics::StoreHas(const StoreBytes& bytes) {
+  metrics_.Publish("warpsmith_planner_store_bytes",
+                   {{{"database"}, static_cast<double>(bytes.database)},
+                    {{"blobs"}, static_cast<double>(bytes.blobs)},
+                    {{"trials"}, static_cast<double>(bytes.trials)}});
+}
+
+void PlannerMetrics::Collected(const store::Swept& swept) {
+  metrics_.Counter("warpsmith_planner_blobs_removed_total")
+      .Increment(static_cast<double>(swept.removed));
+  metrics_.Counter("warpsmith_planner_blob_bytes_removed_total")
+      .Increment(static_cast<double>(swept.removed_bytes));
+}
+
+void PlannerMetrics::Walked(const store::Swept& all) {
+  metrics_.Publish("warpsmith_planner_blob_bytes",
+                   {{{"named"}, static_cast<double>(all.named_bytes)},
+                    {{"unnamed"}, static_cast<double>(all.unnamed_bytes)}});
 }
 
 size_t PlannerMetrics::ArchOf(const std::string& arch) {

@@ -1,8 +1,9 @@
 // What the planner counts, for Prometheus; docs/reference/metrics.md lists it.
 //
-// Counters come from the events that the service decides on, gauges from the changes and the picture
-// that boards are drawn from, as often as they are, and from the service at each tick. All methods
-// may be called from any thread, each of them from one at a time; Changed and Drawn from the same.
+// Counters come from the events that the service decides on, gauges from the changes and the
+// picture that boards are drawn from, as often as they are, and from the service at each tick. All
+// methods may be called from any thread, each of them from one at a time; Changed and Drawn from
+// the same.
 #pragma once
 
 #include <map>
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
+#include "common/store/store.h"
 #include "common/telemetry/metrics.h"
 #include "planner/board/board.h"
 #include "planner/core/state.h"
@@ -63,7 +65,14 @@ class PlannerMetrics {
   void Ticked(const Standing& standing);
   void Changed(const Changes& changes, base::Instant now);
   void Drawn(const board::Picture& picture);
-  void StoreHas(int64_t bytes);
+  // Sizes of files.
+  struct StoreBytes {
+    int64_t database = 0, blobs = 0, trials = 0;
+  };
+  void StoreHas(const StoreBytes& bytes);
+  // A step of the collector; and a whole walk.
+  void Collected(const store::Swept& swept);
+  void Walked(const store::Swept& all);
   telemetry::Metrics& metrics() { return metrics_; }
   std::string Text(base::Instant now);
   // Prometheus' list of targets for its HTTP service discovery: workers that are there and told

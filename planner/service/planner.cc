@@ -99,7 +99,9 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
       service_(ForService(options), seed),
       lender_(store),
       file_(options_.board_path),
+      collector_(store, options.collector, options.metrics),
       drawing_("board", kMaxQueuedCalls, Executor::Priority::kLow),
+      collecting_("collector", kMaxQueuedCalls),
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls) {
   if (options_.metrics == nullptr) return;
@@ -624,9 +626,19 @@ void Planner::Tick() {
         const bool may = MayAnswer().ok();
         if (may) service_.Tick(clock_());
         if (may) CheckNext();
+        if (may) Collect();
         CountStanding(may);
       },
       /*always=*/false);
+}
+
+void Planner::Collect() {
+  if (collects_.exchange(true)) return;
+  const absl::Time now = absl::FromUnixMillis(clock_().unix_ms);
+  collecting_.PostAlways([this, epoch = epoch_, now] {
+    collector_.Step(epoch, now);
+    collects_ = false;
+  });
 }
 
 void Planner::CountStanding(bool may_answer) {
@@ -658,6 +670,8 @@ void Planner::Stop() {
   // Each hands on to the next: whatever is under way is answered.
   if (committer_ != nullptr) committer_->Stop();
   strand_.Stop();
+  collector_.Stop();
+  collecting_.Stop();
   background_.Stop();
   drawing_.Stop();
 }

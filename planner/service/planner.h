@@ -38,6 +38,7 @@
 #include "planner/board/board.h"
 #include "planner/board/file.h"
 #include "planner/service/candidacy.h"
+#include "planner/service/collector.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
 #include "planner/service/metrics.h"
@@ -57,6 +58,7 @@ struct PlannerOptions {
   // Written when it changed, and read when a person changed it, at each Tick. "": no board file.
   std::string board_path;
   PlannerMetrics* metrics = nullptr;  // null: nothing is counted; outlives the planner
+  CollectorOptions collector;
   // Hears of each view, on the board's thread; null: nobody does.
   std::function<void(const View&)> on_view;
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
@@ -143,6 +145,7 @@ class Planner : public Contender {
   // On the strand.
   void HandOut();
   void CountStanding(bool may_answer);
+  void Collect();
   void Take(View view);
   void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
   // Reads what the next task's problem and kernel are in the store, a task each tick, so that
@@ -165,7 +168,8 @@ class Planner : public Contender {
   const Committer::OnFatal on_fatal_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
-  std::atomic<bool> looks_{false};  // LookAtBoard is on its way
+  std::atomic<bool> looks_{false};     // LookAtBoard is on its way
+  std::atomic<bool> collects_{false};  // a step of the collector is
   Role role_;
   std::atomic<int64_t> alive_ms_{0};
   bool stopped_ = false;
@@ -184,8 +188,10 @@ class Planner : public Contender {
   bool may_write_board_ = false;  // the page that is there was found to be of this store
   bool board_failed_ = false;     // the last writing of it
 
+  Collector collector_;  // of its thread
   // Last, so that they end first: their actions use what is above.
   Executor drawing_;  // at a low priority: the board, of many tasks a second's work, and CheckNext
+  Executor collecting_;  // not at a low priority: it holds commits up for as long as a step takes
   Executor background_;
   Executor strand_;
   std::unique_ptr<Committer> committer_;  // of a planner that leads

@@ -24,26 +24,6 @@ absl::Status Unreadable(int64_t revision) {
       absl::StrCat("event ", revision, " cannot be read: was it written by a newer Warpsmith?"));
 }
 
-// Hands out the log's events after `revision`, and moves it on; up to `last`, or to the log's end.
-absl::Status ReadOn(store::Store& store, int64_t& revision, int64_t last,
-                    const std::function<void(const v1::Event&)>& take) {
-  while (revision < last) {
-    const auto wanted = std::min<int64_t>(last - revision, store::kMaxReadEvents);
-    const auto records = store.Read(revision, static_cast<size_t>(wanted));
-    if (!records.ok()) return records.status();
-    for (const store::Record& record : *records) {
-      v1::Event event;
-      if (!event.ParseFromString(record.bytes) || event.event_case() == v1::Event::EVENT_NOT_SET) {
-        return Unreadable(record.revision);
-      }
-      take(event);
-      revision = record.revision;
-    }
-    if (records->empty()) return absl::OkStatus();
-  }
-  return absl::OkStatus();
-}
-
 // The state after all that the log says when this begins.
 absl::StatusOr<State> StateOf(store::Store& store) {
   absl::Status status;
@@ -54,7 +34,7 @@ absl::StatusOr<State> StateOf(store::Store& store) {
     if (!stored.ok()) return stored.status();
     State state = State::FromProto(*std::move(stored));
     int64_t revision = state.revision();
-    status = ReadOn(store, revision, *last, [&](const v1::Event& event) { state.Apply(event); });
+    status = ReadLog(store, revision, *last, [&](const v1::Event& event) { state.Apply(event); });
     if (status.ok()) return state;
     if (!absl::IsOutOfRange(status)) return status;
   }
@@ -72,7 +52,7 @@ class Later {
   absl::Status Follow() {
     const absl::StatusOr<int64_t> last = store_.LastRevision();
     if (!last.ok()) return last.status();
-    const absl::Status read = ReadOn(store_, revision_, *last, [&](const v1::Event& event) {
+    const absl::Status read = ReadLog(store_, revision_, *last, [&](const v1::Event& event) {
       if (!event.has_trials_recorded()) return;
       const v1::TrialsRecorded& trials = event.trials_recorded();
       ++batches_[{trials.task_id(), trials.batch()}];
@@ -282,6 +262,25 @@ bool Inventory::HoldsAs(const Inventory& other) const {
                     i.trials, i.trial_bytes);
   };
   return all(*this) == all(other);
+}
+
+absl::Status ReadLog(store::Store& store, int64_t& revision, int64_t last,
+                     const std::function<void(const v1::Event&)>& take) {
+  while (revision < last) {
+    const auto wanted = std::min<int64_t>(last - revision, store::kMaxReadEvents);
+    const auto records = store.Read(revision, static_cast<size_t>(wanted));
+    if (!records.ok()) return records.status();
+    for (const store::Record& record : *records) {
+      v1::Event event;
+      if (!event.ParseFromString(record.bytes) || event.event_case() == v1::Event::EVENT_NOT_SET) {
+        return Unreadable(record.revision);
+      }
+      take(event);
+      revision = record.revision;
+    }
+    if (records->empty()) return absl::OkStatus();
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> NamedBlobs(const v1::Task& task) {

@@ -10,12 +10,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/store/store.h"
+#include "warpsmith/v1/events.pb.h"
 #include "warpsmith/v1/snapshot.pb.h"
 
 namespace warpsmith::planner {
@@ -53,5 +55,9 @@ absl::StatusOr<Inventory> Migrate(store::Store& from, store::Store& to);
 
 // Digests of the blobs that a task names: these must be there.
 std::vector<std::string> NamedBlobs(const v1::Task& task);
+// Hands out the log's events after `revision`, and moves it on; up to `last`, or to the log's end.
+// DataLoss: one cannot be read. Else the store's.
+absl::Status ReadLog(store::Store& store, int64_t& revision, int64_t last,
+                     const std::function<void(const v1::Event&)>& take);
 
 }  // namespace warpsmith::planner

@@ -1,8 +1,10 @@
 // A backup in the middle of a run: its planner is lost with its store, another one goes on from the
-// backup, and the workers come back with what they hold of the time after it.
+// backup, and the workers come back with what they hold of the time after it. And what nothing
+// names goes, while all else stays.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/answers.h"
 #include "tests/e2e/fleet.h"
+#include "tests/e2e/moved_date.h"
 #include "tests/e2e/process.h"
 #include "tests/e2e/witness.h"
 #include "tests/support/redis_server.h"
@@ -47,6 +50,13 @@ class Lab : public Answers {
     REQUIRE(answers);
   }
   void Signal(int signal) { planner_->Signal(signal); }
+  // How often the planner's log says so.
+  int Says(const std::string& text) const {
+    const std::string log = planner_->Errors();
+    int times = 0;
+    for (size_t at = log.find(text); at != log.npos; at = log.find(text, at + 1)) ++times;
+    return times;
+  }
   void Kill() {
     planner_->Signal(SIGKILL);
     planner_->Wait(absl::Seconds(30));
@@ -171,6 +181,88 @@ TEST_CASE("a run goes on from its backup: of Redis") {
         "--redis", redis.address(), "--shared", lab.folder() + "/" + name, "--cluster", name};
   };
   CheckRun(lab, {cluster("first-lab"), cluster("second-lab")});
+}
+
+// Everything that a task names can be read: by a client, and by a backup of the planner's store.
+// `store`: the flags that name it.
+void CheckNamed(Lab& lab, const std::string& dir, const std::vector<std::string>& store) {
+  const auto list = lab.List();
+  REQUIRE(list.ok());
+  for (const v1::Task& task : list->tasks()) {
+    const auto whole = lab.GetTask(task.id());
+    INFO(task.id() << ": " << whole.status().ToString());
+    REQUIRE(whole.ok());
+    CHECK(whole->problem().workloads_size() > 0);
+    CHECK(whole->has_incumbent() == !task.incumbent_blob().empty());
+  }
+  for (const v1::Run& run : list->runs()) {
+    const Finished exported = lab.Ask({"export", run.id(), "--out", lab.folder() + "/export"});
+    INFO(exported.err);
+    CHECK(exported == 0);
+  }
+  const std::string backup = lab.folder() + "/backup";
+  std::filesystem::remove_all(backup);
+  std::vector<std::string> make = {"--dir", dir, "store", "backup", backup};
+  make.insert(make.end(), store.begin(), store.end());
+  CHECK(lab.Warpsmith(make) == 0);
+}
+
+void CheckCollects(Lab& lab, MovedDate& date, const std::vector<std::string>& store) {
+  const std::string dir = lab.folder() + "/first";
+  std::vector<std::string> flags = store;
+  flags.insert(flags.end(), {"--keep-unreferenced", "1m"});
+  lab.Start(dir, flags);
+  // Until some kernel has taken the place of another.
+  const std::string set = WriteSmallSet(lab.folder());
+  const auto replaced = [&] {
+    const auto list = lab.List();
+    return list.ok() && lab.Says("has a better kernel") > list->tasks_size();
+  };
+  for (int runs = 1; !replaced(); ++runs) {
+    REQUIRE(runs <= 10);
+    REQUIRE(lab.Ask({"submit", set, "--seconds", "3"}) == 0);
+    REQUIRE(Eventually(absl::Minutes(3), [&] {
+      const auto list = lab.List();
+      return list.ok() && list->runs_size() == runs && list->runs(runs - 1).done();
+    }));
+  }
+  int minutes = 0;
+  const bool collected = Eventually(absl::Minutes(3), [&] {
+    date.Set(absl::Minutes(minutes += 2));
+    return Eventually(absl::Seconds(3), [&] { return lab.Says("that nothing named are removed"); });
+  });
+  INFO(lab.Logs());
+  REQUIRE(collected);
+  CheckNamed(lab, dir, store);
+  // By a planner that reads all of it again.
+  lab.Kill();
+  lab.Start(dir, flags);
+  CheckNamed(lab, dir, store);
+}
+
+TEST_CASE("what no task names any more goes, and nothing else: of a folder") {
+  if (!MovedDate::Works()) {
+    WARN("no libfaketime here: scripts/install-deps.sh --tests brings it");
+    return;
+  }
+  MovedDate date;
+  Lab lab;
+  CheckCollects(lab, date, {});
+  CHECK(lab.Warpsmith({"--dir", lab.folder() + "/first", "store", "check"}) == 0);
+}
+
+TEST_CASE("what no task names any more goes, and nothing else: of Redis") {
+  if (std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr) return;  // the store's test has walks
+  if (!MovedDate::Works()) {
+    WARN("no libfaketime here: scripts/install-deps.sh --tests brings it");
+    return;
+  }
+  support::RedisServer redis;
+  MovedDate date;
+  Lab lab;
+  CheckCollects(
+      lab, date,
+      {"--redis", redis.address(), "--shared", lab.folder() + "/shared", "--cluster", "lab"});
 }
 
 }  // namespace

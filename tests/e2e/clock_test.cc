@@ -1,9 +1,5 @@
 // Somebody sets the clock of the machine while all are at work: nothing waits longer for it, and no
 // lease is lost. The real programs run under libfaketime, which moves the time of day alone.
-//
-// It moves what programs are told, not the kernel's clock. So a wait until a time of day, which on
-// a machine whose clock is set back ends late, ends late here while the clock is ahead and at once
-// while it is behind. A wait that has nothing to do with the time of day is as long either way.
 #include "absl/time/clock.h"
 
 #include <signal.h>
@@ -19,43 +15,14 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "tests/e2e/fleet.h"
+#include "tests/e2e/moved_date.h"
 
 namespace warpsmith::e2e {
 namespace {
 
 const std::string kBin = WARPSMITH_BIN;
-constexpr char kLibrary[] = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 // Nothing is quiet for as long where nothing happens to the clock: a lease would be lost by then.
 constexpr absl::Duration kQuiet = absl::Seconds(25);
-
-// The time of day of the programs started while this lives.
-class MovedDate {
- public:
-  MovedDate() {
-    Set(absl::ZeroDuration());
-    for (const auto& [name, value] : kEnvironment) setenv(name, value, /*overwrite=*/1);
-    setenv("FAKETIME_TIMESTAMP_FILE", (folder_ / "offset").c_str(), /*overwrite=*/1);
-  }
-  ~MovedDate() {
-    for (const auto& [name, value] : kEnvironment) unsetenv(name);
-    unsetenv("FAKETIME_TIMESTAMP_FILE");
-  }
-  // So far from this process's own.
-  void Set(absl::Duration offset) {
-    const int64_t seconds = absl::ToInt64Seconds(offset);
-    REQUIRE(base::WriteFileAtomically(folder_ / "offset",
-                                      absl::StrCat(seconds < 0 ? "" : "+", seconds, "\n"))
-                .ok());
-  }
-
- private:
-  static constexpr std::pair<const char*, const char*> kEnvironment[] = {
-      {"LD_PRELOAD", kLibrary},
-      {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
-      {"FAKETIME_NO_CACHE", "1"},
-  };
-  const Folder folder_;
-};
 
 // WARPSMITH_CLOCK_ROUNDS: how often the planner ends while the clock goes back; 1 if it is not set.
 int Rounds() {
@@ -96,7 +63,7 @@ void CheckWhole(const Fleet& fleet, const std::string& run) {
 }
 
 TEST_CASE("setting the machine's clock holds nothing up and loses no lease") {
-  if (!std::filesystem::exists(kLibrary)) {
+  if (!MovedDate::Works()) {
     WARN("no libfaketime here: scripts/install-deps.sh --tests brings it");
     return;
   }
