@@ -1,0 +1,361 @@
+// Attention on tensor cores: softmax(scores of Q and K) V without the scores in memory, forward. A block's groups of four
+// warps have 64 queries each; one thread brings their queries, and keys and values by steps, with the copy engine. Scores and
+// weights stay in registers, and a group's softmax is made while another group multiplies (Dao, FlashAttention-2, 2023; Shah
+// and others, FlashAttention-3, 2024; sums that are rescaled on the way: Milakov and Gimelshein, 2018).
+//
+// C, a configuration:
+//   Type              hopper::Bf16 or hopper::Fp16, of Q, K, V and the weights; Element: as it is in memory
+//   kHead, kHeadV     elements of a query and key, of a value: multiples of 16, at most 256
+//   kTileQ, kTileK    queries of a block, 64 a group; keys of a step
+//   kStages           steps of keys, and of values, that are on the way or in use
+//   Glue              what is attended to, and where:
+//     static constexpr bool kPlain   scores are multiplied by a positive number and nothing else becomes of them but masks
+//     int tiles()                    of all heads
+//     Tile tile(at)                  of the order in which blocks take them; what comes first should take longest
+//     Keys keys(tile)                that any of its queries attends to
+//     Keys clear(tile)               that all of them attend to
+//     bool seen(tile, q, k)          asked for the other ones
+//     float scale                    of plain scores, in units of log2
+//     float score(tile, q, k, s)     of others, from the product
+//
+// Queries that attend to nothing get 0.
+#pragma once
+
+#include <warpsmith/contract_pack.cuh>
+#include <warpsmith/wgmma.cuh>
+
+namespace ws {
+
+// Where a tile begins in the maps of Q, K, V and O, each of elements, rows and whatever is outside of them; and what it is of.
+struct AttendTile {
+  int query;                   // its first one
+  int of_query, of_key;        // third coordinates
+  int batch, head;
+};
+struct AttendKeys {
+  int from, to;
+};
+
+template <class C>
+struct Attend {
+  using Barrier = hopper::Barrier;
+  using Glue = typename C::Glue;
+  static constexpr int kGroups = C::kTileQ / 64, kThreads = 128 * (kGroups + 1);
+  static constexpr int kBoxes = (C::kHead + 63) / 64, kBoxesV = (C::kHeadV + 63) / 64;   // of 128 bytes of a row
+  static constexpr int kColumnsV = kBoxesV * 64;
+  static constexpr int kBytesQ = kBoxes * C::kTileQ * hopper::kRowBytes, kBytesK = kBoxes * C::kTileK * hopper::kRowBytes;
+  static constexpr int kBytesV = kBoxesV * C::kTileK * hopper::kRowBytes, kBytesO = kBoxesV * C::kTileQ * hopper::kRowBytes;
+  static constexpr int kSharedBytes = 1024 + kBytesQ + kBytesO + C::kStages * (kBytesK + kBytesV) + (4 * C::kStages + 2) * sizeof(Barrier);
+  static constexpr int kRegistersLaunched = 65536 / kThreads / 8 * 8;
+  static constexpr int kRegistersBringing = kGroups == 3 ? 32 : 24;
+  static constexpr int kRegistersAttending = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8 < 256
+                                                 ? (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8 : 248;
+
+  // A ring of steps: where one is, and the parity of the phase in which its barriers are.
+  struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+    WS_DEVICE void next() {
+      if (++stage == C::kStages) stage = 0, parity ^= 1;
+    }
+  };
+
+  unsigned char *queries, *results, *keys, *values;
+  Barrier *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v;
+
+  WS_DEVICE Attend() {
+    unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
+    queries = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
+    results = queries + kBytesQ;
+    keys = results + kBytesO;
+    values = keys + C::kStages * kBytesK;
+    full_q = reinterpret_cast<Barrier*>(values + C::kStages * kBytesV);
+    empty_q = full_q + 1;
+    full_k = empty_q + 1;
+    empty_k = full_k + C::kStages;
+    full_v = empty_k + C::kStages;
+    empty_v = full_v + C::kStages;
+  }
+
+  WS_DEVICE void begin() {
+    if (threadIdx.x == 0) {
+      hopper::init(*full_q, 1);
+      hopper::init(*empty_q, kGroups);
+      for (int s = 0; s < C::kStages; ++s) {
+        hopper::init(full_k[s], 1);
+        hopper::init(full_v[s], 1);
+        hopper::init(empty_k[s], kGroups);
+        hopper::init(empty_v[s], kGroups);
+      }
+      hopper::init_done();
+    }
+    hopper::fence_async();
+    __syncthreads();
+  }
+
+  struct Steps {
+    int first, end;
+  };
+  static WS_DEVICE Steps steps_of(AttendKeys keys) { return {keys.from / C::kTileK, (keys.to + C::kTileK - 1) / C::kTileK}; }
+
+  // ---- bringing
+
+  // One thread. Steps go from the last to the first: those with masks, and ragged ones, come first.
+  WS_DEVICE void bring(const Glue& g, const hopper::Map& q, const hopper::Map& k, const hopper::Map& v) {
+    hopper::prefetch(q);
+    hopper::prefetch(k);
+    hopper::prefetch(v);
+    Ring ring;
+    unsigned parity = 1;
+    for (int at = blockIdx.x; at < g.tiles(); at += gridDim.x) {
+      const AttendTile tile = g.tile(at);
+      const Steps steps = steps_of(g.keys(tile));
+      if (steps.first >= steps.end) continue;
+      hopper::wait(*empty_q, parity, "empty_q", 0);
+      parity ^= 1;
+      hopper::arrive_expecting(*full_q, kBytesQ);
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        hopper::load_box(queries + i * C::kTileQ * hopper::kRowBytes, q, *full_q, i * 64, tile.query, tile.of_query);
+      }
+#pragma unroll 1
+      for (int step = steps.end - 1; step >= steps.first; --step, ring.next()) {
+        hopper::wait(empty_k[ring.stage], ring.parity ^ 1, "empty_k", ring.stage);
+        hopper::arrive_expecting(full_k[ring.stage], kBytesK);
+#pragma unroll
+        for (int i = 0; i < kBoxes; ++i) {
+          hopper::load_box(keys + ring.stage * kBytesK + i * C::kTileK * hopper::kRowBytes, k, full_k[ring.stage], i * 64,
+                           step * C::kTileK, tile.of_key);
+        }
+        hopper::wait(empty_v[ring.stage], ring.parity ^ 1, "empty_v", ring.stage);
+        hopper::arrive_expecting(full_v[ring.stage], kBytesV);
+#pragma unroll
+        for (int i = 0; i < kBoxesV; ++i) {
+          hopper::load_box(values + ring.stage * kBytesV + i * C::kTileK * hopper::kRowBytes, v, full_v[ring.stage], i * 64,
+                           step * C::kTileK, tile.of_key);
+        }
+      }
+    }
+  }
+
+  // ---- attending
+
+  using Scores = float[C::kTileK / 2];
+  using Weights = unsigned[C::kTileK / 16][4];
+  using Sums = float[kColumnsV / 2];
+
+  // Which group may multiply: the others soften their scores meanwhile.
+  static WS_DEVICE void await_turn(int group) {
+    if constexpr (kGroups > 1) hopper::group_sync(1 + group, 256);
+  }
+  static WS_DEVICE void pass_turn(int group) {
+    if constexpr (kGroups > 1) hopper::group_arrive(1 + (group + 1 == kGroups ? 0 : group + 1), 256);
+  }
+  static WS_DEVICE void release(Barrier& barrier) {
+    if (threadIdx.x % 128 == 0) hopper::arrive(barrier);
+  }
+
+  WS_DEVICE void multiply_keys(int group, int stage, Scores& scores) const {
+    const unsigned long long q = hopper::operand(queries + group * 64 * hopper::kRowBytes, hopper::kPatternBytes, 16);
+    const unsigned long long k = hopper::operand(keys, hopper::kPatternBytes, 16) + static_cast<unsigned>(stage) * (kBytesK >> 4);
+#pragma unroll
+    for (int i = 0; i < (C::kHead + 15) / 16; ++i) {
+      const int within = i % 4 * hopper::kProductBytes;
+      hopper::Product<typename C::Type, C::kTileK, 0, 0>::run(
+          scores, q + ((i / 4 * C::kTileQ * hopper::kRowBytes + within) >> 4), k + ((i / 4 * C::kTileK * hopper::kRowBytes + within) >> 4), i > 0);
+    }
+    hopper::products_commit();
+  }
+
+  WS_DEVICE void multiply_values(int stage, const Weights& weights, Sums& sums, bool add) const {
+    const unsigned long long v = hopper::operand(values, hopper::kPatternBytes, C::kTileK * hopper::kRowBytes) +
+                                 static_cast<unsigned>(stage) * (kBytesV >> 4);
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 16; ++i) {
+      hopper::ProductOfRegisters<typename C::Type, kColumnsV, 1>::run(sums, weights[i], v + i * (2 * hopper::kPatternBytes >> 4), add || i > 0);
+    }
+    hopper::products_commit();
+  }
+
+  template <int N>
+  static WS_DEVICE void had(float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(values[i])::"memory");
+  }
+
+  static WS_DEVICE float unseen() { return bits_float(0xff800000u); }   // less than any score
+
+  // What is seen of a step's scores, and what the glue makes of them.
+  static WS_DEVICE void treat(const Glue& g, const AttendTile& tile, AttendKeys clear, int group, int step, Scores& scores) {
+    const int first = step * C::kTileK;
+    const bool whole = first >= clear.from && first + C::kTileK <= clear.to;
+    if (Glue::kPlain && whole) return;
+    const hopper::Place place = hopper::place(threadIdx.x % 128, 0);
+    const int query = tile.query + group * 64 + place.row, key = first + place.column;
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 2; ++i) {
+      const int q = query + i / 2 % 2 * 8, k = key + i / 4 * 8 + i % 2;
+      if constexpr (!Glue::kPlain) scores[i] = g.score(tile, q, k, scores[i]);
+      if (!whole && !g.seen(tile, q, k)) scores[i] = unseen();
+    }
+  }
+
+  struct Rows {
+    float most[2], sum[2];   // of a row's scores; of this thread's weights of it
+  };
+  // Makes weights of scores; what sums of before are to be multiplied by.
+  template <bool FIRST>
+  static WS_DEVICE void soften(const Glue& g, Scores& scores, Rows& rows, float (&factor)[2]) {
+    const float scale = Glue::kPlain ? g.scale : 1.0f;
+    float most[2] = {scores[0], scores[2]};
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+    float base[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(most[r], shuffle_xor(most[r], 1));
+      most[r] = fmaxf(most[r], shuffle_xor(most[r], 2));
+      if (!FIRST) most[r] = fmaxf(most[r], rows.most[r]);
+      base[r] = most[r] == unseen() ? 0.0f : most[r] * scale;
+      factor[r] = FIRST ? 0.0f : fast_exp2(rows.most[r] * scale - base[r]);
+      rows.most[r] = most[r];
+      rows.sum[r] = FIRST ? 0.0f : rows.sum[r] * factor[r];
+    }
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 2; ++i) {
+      const int r = i / 2 % 2;
+      scores[i] = fast_exp2(scores[i] * scale - base[r]);
+      rows.sum[r] += scores[i];
+    }
+  }
+
+  static WS_DEVICE void weigh(const Scores& scores, Weights& weights) {
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) weights[i][j] = pair_of<typename C::Element>(scores[8 * i + 2 * j], scores[8 * i + 2 * j + 1]);
+    }
+  }
+  static WS_DEVICE void had(Weights& weights) {
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) hopper::products_had(weights[i][j]);
+    }
+  }
+
+  WS_DEVICE void attend(int group, const Glue& g, const hopper::Map& out) {
+    Scores scores;
+    Weights weights;
+    Sums sums;
+    Ring ring;          // of keys
+    Ring behind;        // of values
+    unsigned parity = 0;
+    if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
+    for (int at = blockIdx.x; at < g.tiles(); at += gridDim.x) {
+      const AttendTile tile = g.tile(at);
+      const Steps steps = steps_of(g.keys(tile));
+      const AttendKeys clear = g.clear(tile);
+      Rows rows{{0, 0}, {0, 0}};
+#pragma unroll
+      for (int i = 0; i < kColumnsV / 2; ++i) sums[i] = 0;
+      if (steps.first < steps.end) {
+        float factor[2];
+        hopper::wait(*full_q, parity, "full_q", 0);
+        parity ^= 1;
+        hopper::wait(full_k[ring.stage], ring.parity, "full_k", ring.stage);
+        hopper::products_begin();
+        multiply_keys(group, ring.stage, scores);
+        hopper::products_wait<0>();
+        had(scores);
+        release(empty_k[ring.stage]);
+        ring.next();
+        treat(g, tile, clear, group, steps.end - 1, scores);
+        soften<true>(g, scores, rows, factor);
+        weigh(scores, weights);
+#pragma unroll 1
+        for (int step = steps.end - 2; step >= steps.first; --step) {
+          hopper::wait(full_k[ring.stage], ring.parity, "full_k", ring.stage);
+          await_turn(group);
+          hopper::products_begin();
+          multiply_keys(group, ring.stage, scores);
+          hopper::wait(full_v[behind.stage], behind.parity, "full_v", behind.stage);
+          multiply_values(behind.stage, weights, sums, true);
+          pass_turn(group);
+          hopper::products_wait<1>();
+          had(scores);
+          release(empty_k[ring.stage]);
+          ring.next();
+          treat(g, tile, clear, group, step, scores);
+          soften<false>(g, scores, rows, factor);
+          hopper::products_wait<0>();
+          had(weights);
+          had(sums);
+          release(empty_v[behind.stage]);
+          behind.next();
+          weigh(scores, weights);
+#pragma unroll
+          for (int i = 0; i < kColumnsV / 2; ++i) sums[i] *= factor[i / 2 % 2];
+        }
+        release(*empty_q);
+        hopper::wait(full_v[behind.stage], behind.parity, "full_v", behind.stage);
+        hopper::products_begin();
+        multiply_values(behind.stage, weights, sums, true);
+        hopper::products_wait<0>();
+        had(weights);
+        had(sums);
+        release(empty_v[behind.stage]);
+        behind.next();
+      }
+      finish(group, tile, rows, sums, out);
+    }
+    hopper::wait_stores<0>();
+  }
+
+  WS_DEVICE void finish(int group, const AttendTile& tile, Rows& rows, Sums& sums, const hopper::Map& out) {
+    float by[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float sum = rows.sum[r];
+      sum += shuffle_xor(sum, 1);
+      sum += shuffle_xor(sum, 2);
+      by[r] = sum > 0 ? 1.0f / sum : sum;
+    }
+    unsigned char* const to = results + group * kBoxesV * 64 * hopper::kRowBytes;
+    const int thread = threadIdx.x % 128, lane = thread % 32;
+    if (thread == 0) hopper::wait_stores_read<0>();
+    hopper::group_sync(1 + kGroups + group, 128);   // what was there has been read
+#pragma unroll
+    for (int i = 0; i < kColumnsV / 16; ++i) {
+      unsigned two[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) two[j] = pair_of<typename C::Element>(sums[8 * i + 2 * j] * by[j % 2], sums[8 * i + 2 * j + 1] * by[j % 2]);
+      const int row = thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, byte = i % 4 * 32 + lane / 16 * 16;
+      hopper::store_matrices(to + i / 4 * 64 * hopper::kRowBytes + hopper::swizzled(row, byte), two[0], two[1], two[2], two[3]);
+    }
+    hopper::fence_async();
+    hopper::group_sync(1 + kGroups + group, 128);
+    if (thread == 0) {
+#pragma unroll
+      for (int i = 0; i < kBoxesV; ++i) {
+        hopper::store_box(out, to + i * 64 * hopper::kRowBytes, i * 64, tile.query + group * 64, tile.of_query);
+      }
+      hopper::commit_stores();
+    }
+  }
+
+  // All threads of the block.
+  WS_DEVICE void run(const Glue& g, const hopper::Map& q, const hopper::Map& k, const hopper::Map& v, const hopper::Map& out) {
+    begin();
+    const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
+    if (group == kGroups) {
+      hopper::give_registers<kRegistersBringing>();
+      if (threadIdx.x % 128 == 0) bring(g, q, k, v);
+    } else {
+      hopper::take_registers<kRegistersAttending>();
+      attend(group, g, out);
+    }
+  }
+};
+
+}  // namespace ws
