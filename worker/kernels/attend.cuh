@@ -5,18 +5,19 @@
 //
 // C, a configuration:
 //   Type              hopper::Bf16 or hopper::Fp16, of Q, K, V and the weights; Element: as it is in memory
-//   kHead, kHeadV     elements of a query and key, of a value: multiples of 16, at most 256
+//   kBatch, kQueries, kKeys   of each of the batch so many; positions fit an int
+//   kHead, kHeadV     elements of a query and key, multiples of 16; of a value; at most 256
 //   kTileQ, kTileK    queries of a block, 64 a group; keys of a step
 //   kStages           steps of keys, and of values, that are on the way or in use
+//   kSection          of the batch, so many are worked on side by side: their keys and values stay in the second-level cache
+//   kLaterLonger      whether later queries attend to more keys: they come first
 //   Glue              what is attended to, and where:
-//     static constexpr bool kPlain   scores are multiplied by a positive number and nothing else becomes of them but masks
-//     int tiles()                    of all heads
-//     Tile tile(at)                  of the order in which blocks take them; what comes first should take longest
-//     Keys keys(tile)                that any of its queries attends to
-//     Keys clear(tile)               that all of them attend to
-//     bool seen(tile, q, k)          asked for the other ones
-//     float scale                    of plain scores, in units of log2
-//     float score(tile, q, k, s)     of others, from the product
+//     int at_q(b), at_k(b), at_v(b), at_out(b)   third coordinates in the maps of Q, K, V and the result
+//     AttendKeys keys(b, q, end), clear(b, q, end)   that any of these queries attends to, at most kKeys; that all of them do
+//     bool seen(b, q, k)             asked for the other ones
+//     static constexpr bool kPlain   scores are multiplied by kScale and nothing else becomes of them
+//     static constexpr float kScale  positive; of plain scores, in units of log2
+//     float score(b, q, k, s)        of others, from the product, likewise; places are inside
 //
 // Queries that attend to nothing get 0.
 #pragma once
@@ -26,12 +27,6 @@
 
 namespace ws {
 
-// Where a tile begins in the maps of Q, K, V and O, each of elements, rows and whatever is outside of them; and what it is of.
-struct AttendTile {
-  int query;                   // its first one
-  int of_query, of_key;        // third coordinates
-  int batch, head;
-};
 struct AttendKeys {
   int from, to;
 };
@@ -45,11 +40,13 @@ struct Attend {
   static constexpr int kColumnsV = kBoxesV * 64;
   static constexpr int kBytesQ = kBoxes * C::kTileQ * hopper::kRowBytes, kBytesK = kBoxes * C::kTileK * hopper::kRowBytes;
   static constexpr int kBytesV = kBoxesV * C::kTileK * hopper::kRowBytes, kBytesO = kBoxesV * C::kTileQ * hopper::kRowBytes;
-  static constexpr int kSharedBytes = 1024 + kBytesQ + kBytesO + C::kStages * (kBytesK + kBytesV) + (4 * C::kStages + 2) * sizeof(Barrier);
-  static constexpr int kRegistersLaunched = 65536 / kThreads / 8 * 8;
-  static constexpr int kRegistersBringing = kGroups == 3 ? 32 : 24;
-  static constexpr int kRegistersAttending = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8 < 256
-                                                 ? (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8 : 248;
+  // Where there is no room beside them results take their queries' place.
+  static constexpr int kBytesSteps = C::kStages * (kBytesK + kBytesV), kBytesBarriers = (4 * C::kStages + 2) * sizeof(Barrier);
+  static constexpr bool kInPlace = kBoxesV <= kBoxes && 1024 + kBytesQ + kBytesO + kBytesSteps + kBytesBarriers > 232448;
+  static constexpr int kSharedBytes = 1024 + kBytesQ + (kInPlace ? 0 : kBytesO) + kBytesSteps + kBytesBarriers;
+  // Of a thread; together no more than the block was launched with. One group has all it can use.
+  static constexpr int kRegistersLaunched = 65536 / kThreads / 8 * 8, kRegistersBringing = kGroups == 3 ? 32 : 24;
+  static constexpr int kRegistersAttending = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8;
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
   struct Ring {
@@ -66,8 +63,8 @@ struct Attend {
   WS_DEVICE Attend() {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
     queries = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
-    results = queries + kBytesQ;
-    keys = results + kBytesO;
+    results = kInPlace ? queries : queries + kBytesQ;
+    keys = queries + kBytesQ + (kInPlace ? 0 : kBytesO);
     values = keys + C::kStages * kBytesK;
     full_q = reinterpret_cast<Barrier*>(values + C::kStages * kBytesV);
     empty_q = full_q + 1;
@@ -93,6 +90,21 @@ struct Attend {
     __syncthreads();
   }
 
+  // ---- tiles
+
+  static constexpr int kTilesOfOne = (C::kQueries + C::kTileQ - 1) / C::kTileQ, kTiles = kTilesOfOne * C::kBatch;
+  struct Tile {
+    int batch, query, end;   // its first query, and behind its last
+  };
+  // In the order in which blocks take them.
+  static WS_DEVICE Tile tile_at(int at) {
+    constexpr int kSection = kTilesOfOne * C::kSection;
+    const int section = at / kSection, within = at % kSection;
+    const int left = C::kBatch - section * C::kSection, width = left < C::kSection ? left : C::kSection;
+    const int tile = C::kLaterLonger ? kTilesOfOne - 1 - within / width : within / width;
+    const int query = tile * C::kTileQ, end = query + C::kTileQ;
+    return {section * C::kSection + within % width, query, end < C::kQueries ? end : static_cast<int>(C::kQueries)};
+  }
   struct Steps {
     int first, end;
   };
@@ -107,16 +119,17 @@ struct Attend {
     hopper::prefetch(v);
     Ring ring;
     unsigned parity = 1;
-    for (int at = blockIdx.x; at < g.tiles(); at += gridDim.x) {
-      const AttendTile tile = g.tile(at);
-      const Steps steps = steps_of(g.keys(tile));
+    for (int at = blockIdx.x; at < kTiles; at += gridDim.x) {
+      const Tile tile = tile_at(at);
+      const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
       if (steps.first >= steps.end) continue;
+      const int of_k = g.at_k(tile.batch), of_v = g.at_v(tile.batch);
       hopper::wait(*empty_q, parity, "empty_q", 0);
       parity ^= 1;
       hopper::arrive_expecting(*full_q, kBytesQ);
 #pragma unroll
       for (int i = 0; i < kBoxes; ++i) {
-        hopper::load_box(queries + i * C::kTileQ * hopper::kRowBytes, q, *full_q, i * 64, tile.query, tile.of_query);
+        hopper::load_box(queries + i * C::kTileQ * hopper::kRowBytes, q, *full_q, i * 64, tile.query, g.at_q(tile.batch));
       }
 #pragma unroll 1
       for (int step = steps.end - 1; step >= steps.first; --step, ring.next()) {
@@ -125,14 +138,14 @@ struct Attend {
 #pragma unroll
         for (int i = 0; i < kBoxes; ++i) {
           hopper::load_box(keys + ring.stage * kBytesK + i * C::kTileK * hopper::kRowBytes, k, full_k[ring.stage], i * 64,
-                           step * C::kTileK, tile.of_key);
+                           step * C::kTileK, of_k);
         }
         hopper::wait(empty_v[ring.stage], ring.parity ^ 1, "empty_v", ring.stage);
         hopper::arrive_expecting(full_v[ring.stage], kBytesV);
 #pragma unroll
         for (int i = 0; i < kBoxesV; ++i) {
           hopper::load_box(values + ring.stage * kBytesV + i * C::kTileK * hopper::kRowBytes, v, full_v[ring.stage], i * 64,
-                           step * C::kTileK, tile.of_key);
+                           step * C::kTileK, of_v);
         }
       }
     }
@@ -186,17 +199,20 @@ struct Attend {
   static WS_DEVICE float unseen() { return bits_float(0xff800000u); }   // less than any score
 
   // What is seen of a step's scores, and what the glue makes of them.
-  static WS_DEVICE void treat(const Glue& g, const AttendTile& tile, AttendKeys clear, int group, int step, Scores& scores) {
+  static WS_DEVICE void treat(const Glue& g, const Tile& tile, AttendKeys clear, int group, int step, Scores& scores) {
     const int first = step * C::kTileK;
-    const bool whole = first >= clear.from && first + C::kTileK <= clear.to;
+    const bool whole = first >= clear.from && first + C::kTileK <= clear.to && (Glue::kPlain || tile.end - tile.query == C::kTileQ);
     if (Glue::kPlain && whole) return;
     const hopper::Place place = hopper::place(threadIdx.x % 128, 0);
     const int query = tile.query + group * 64 + place.row, key = first + place.column;
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; ++i) {
       const int q = query + i / 2 % 2 * 8, k = key + i / 4 * 8 + i % 2;
-      if constexpr (!Glue::kPlain) scores[i] = g.score(tile, q, k, scores[i]);
-      if (!whole && !g.seen(tile, q, k)) scores[i] = unseen();
+      if constexpr (Glue::kPlain) {
+        if (k >= C::kKeys || !g.seen(tile.batch, q, k)) scores[i] = unseen();
+      } else {
+        scores[i] = whole || (q < C::kQueries && k < C::kKeys && g.seen(tile.batch, q, k)) ? g.score(tile.batch, q, k, scores[i]) : unseen();
+      }
     }
   }
 
@@ -205,8 +221,8 @@ struct Attend {
   };
   // Makes weights of scores; what sums of before are to be multiplied by.
   template <bool FIRST>
-  static WS_DEVICE void soften(const Glue& g, Scores& scores, Rows& rows, float (&factor)[2]) {
-    const float scale = Glue::kPlain ? g.scale : 1.0f;
+  static WS_DEVICE void soften(Scores& scores, Rows& rows, float (&factor)[2]) {
+    const float scale = Glue::kScale;
     float most[2] = {scores[0], scores[2]};
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
@@ -252,10 +268,10 @@ struct Attend {
     Ring behind;        // of values
     unsigned parity = 0;
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
-    for (int at = blockIdx.x; at < g.tiles(); at += gridDim.x) {
-      const AttendTile tile = g.tile(at);
-      const Steps steps = steps_of(g.keys(tile));
-      const AttendKeys clear = g.clear(tile);
+    for (int at = blockIdx.x; at < kTiles; at += gridDim.x) {
+      const Tile tile = tile_at(at);
+      const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
+      const AttendKeys clear = g.clear(tile.batch, tile.query, tile.end);
       Rows rows{{0, 0}, {0, 0}};
 #pragma unroll
       for (int i = 0; i < kColumnsV / 2; ++i) sums[i] = 0;
@@ -271,7 +287,7 @@ struct Attend {
         release(empty_k[ring.stage]);
         ring.next();
         treat(g, tile, clear, group, steps.end - 1, scores);
-        soften<true>(g, scores, rows, factor);
+        soften<true>(scores, rows, factor);
         weigh(scores, weights);
 #pragma unroll 1
         for (int step = steps.end - 2; step >= steps.first; --step) {
@@ -287,7 +303,7 @@ struct Attend {
           release(empty_k[ring.stage]);
           ring.next();
           treat(g, tile, clear, group, step, scores);
-          soften<false>(g, scores, rows, factor);
+          soften<false>(scores, rows, factor);
           hopper::products_wait<0>();
           had(weights);
           had(sums);
@@ -297,7 +313,7 @@ struct Attend {
 #pragma unroll
           for (int i = 0; i < kColumnsV / 2; ++i) sums[i] *= factor[i / 2 % 2];
         }
-        release(*empty_q);
+        if constexpr (!kInPlace) release(*empty_q);
         hopper::wait(full_v[behind.stage], behind.parity, "full_v", behind.stage);
         hopper::products_begin();
         multiply_values(behind.stage, weights, sums, true);
@@ -307,12 +323,16 @@ struct Attend {
         release(empty_v[behind.stage]);
         behind.next();
       }
-      finish(group, tile, rows, sums, out);
+      finish(group, g, tile, rows, sums, out);
+      if (kInPlace && steps.first < steps.end && threadIdx.x % 128 == 0) {
+        hopper::wait_stores_read<0>();
+        hopper::arrive(*empty_q);
+      }
     }
     hopper::wait_stores<0>();
   }
 
-  WS_DEVICE void finish(int group, const AttendTile& tile, Rows& rows, Sums& sums, const hopper::Map& out) {
+  WS_DEVICE void finish(int group, const Glue& g, const Tile& tile, Rows& rows, Sums& sums, const hopper::Map& out) {
     float by[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -321,7 +341,7 @@ struct Attend {
       sum += shuffle_xor(sum, 2);
       by[r] = sum > 0 ? 1.0f / sum : sum;
     }
-    unsigned char* const to = results + group * kBoxesV * 64 * hopper::kRowBytes;
+    unsigned char* const to = results + group * 64 * hopper::kRowBytes;   // a box further on the next 64 columns
     const int thread = threadIdx.x % 128, lane = thread % 32;
     if (thread == 0) hopper::wait_stores_read<0>();
     hopper::group_sync(1 + kGroups + group, 128);   // what was there has been read
@@ -331,14 +351,14 @@ struct Attend {
 #pragma unroll
       for (int j = 0; j < 4; ++j) two[j] = pair_of<typename C::Element>(sums[8 * i + 2 * j] * by[j % 2], sums[8 * i + 2 * j + 1] * by[j % 2]);
       const int row = thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, byte = i % 4 * 32 + lane / 16 * 16;
-      hopper::store_matrices(to + i / 4 * 64 * hopper::kRowBytes + hopper::swizzled(row, byte), two[0], two[1], two[2], two[3]);
+      hopper::store_matrices(to + i / 4 * C::kTileQ * hopper::kRowBytes + hopper::swizzled(row, byte), two[0], two[1], two[2], two[3]);
     }
     hopper::fence_async();
     hopper::group_sync(1 + kGroups + group, 128);
     if (thread == 0) {
 #pragma unroll
       for (int i = 0; i < kBoxesV; ++i) {
-        hopper::store_box(out, to + i * 64 * hopper::kRowBytes, i * 64, tile.query + group * 64, tile.of_query);
+        hopper::store_box(out, to + i * C::kTileQ * hopper::kRowBytes, i * 64, tile.query + group * 64, g.at_out(tile.batch));
       }
       hopper::commit_stores();
     }
@@ -349,13 +369,19 @@ struct Attend {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
-      hopper::give_registers<kRegistersBringing>();
+      if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
       if (threadIdx.x % 128 == 0) bring(g, q, k, v);
     } else {
-      hopper::take_registers<kRegistersAttending>();
+      if constexpr (kGroups > 1) hopper::take_registers<kRegistersAttending>();
       attend(group, g, out);
     }
   }
 };
+
+template <class C>
+WS_DEVICE void attend(const typename C::Glue& g, const hopper::Map& q, const hopper::Map& k, const hopper::Map& v,
+                      const hopper::Map& out) {
+  Attend<C>().run(g, q, k, v, out);
+}
 
 }  // namespace ws

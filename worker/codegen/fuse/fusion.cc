@@ -16,6 +16,7 @@
 #include "worker/codegen/fuse/precision.h"
 #include "worker/codegen/fuse/products.h"
 #include "worker/codegen/group/structure.h"
+#include "worker/codegen/skeleton/attend/form.h"
 
 namespace warpsmith::codegen {
 
@@ -28,7 +29,7 @@ constexpr int kMaxTrials = 600;
 constexpr size_t kMaxParameters = 24;
 // A kernel's own limits: reduces of its rows, nodes, elements that one output loads.
 constexpr int kMaxReduces = 6;
-constexpr int kMaxGroupNodes = 48;
+constexpr size_t kMaxGroupNodes = 48, kMaxAttentionNodes = 192;
 constexpr int64_t kMaxLoadsOfOutput = 24;
 constexpr int64_t kMaxKernelLoads = 128;
 // Products that a sum has from which on its matrices are worth tiles.
@@ -58,6 +59,7 @@ class Fusion {
 
   std::vector<Part> Run() {
     Begin();
+    MergeAttention();
     while (MergeBest()) {
     }
     Order();
@@ -314,8 +316,8 @@ class Fusion {
     const std::vector<int> nodes = NeededNodes(graph_, roots, in_memory);
     int reduces = 0;
     for (int id : nodes) reduces += graph_.nodes[id].reduce;
-    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > kMaxGroupNodes))
-      return std::nullopt;
+    const size_t most_nodes = attends_ ? kMaxAttentionNodes : kMaxGroupNodes;
+    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > most_nodes)) return std::nullopt;
     const Analysis group(graph_, roots, readable);
     if (group.demand().reads.size() + roots.size() > kMaxParameters) return std::nullopt;
     auto resolved = ResolveGroup(group, {}, target_);
@@ -398,6 +400,78 @@ class Fusion {
     for (int t : a.reads)
       if (b.reads.count(t) > 0) return true;
     return a.places && b.places;  // keys and values of one token
+  }
+
+  // Two products with a softmax between them are one group where that can be one kernel: no two
+  // of its steps by themselves save anything. From the first product on all that leads to the
+  // second is in it.
+  void MergeAttention() {
+    const auto inputs = [this](int t) { return graph_.tensors[t].node < 0; };
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const Roots end = parts_[p].roots;
+      const int second = ProductBehind(end, inputs);
+      if (second < 0) continue;
+      const AttendBetween between = BetweenOf(graph_, second, inputs);
+      if (between.weight < 0) continue;
+      const int first = ProductBehind({between.score}, inputs);
+      if (first < 0) continue;
+      const int product = graph_.nodes[first].outputs[0];
+      std::set<int> within;  // stored tensors that are not any more
+      for (int t : stored_) {
+        const bool behind = DependsOn(t, {product}),
+                   before = DependsOn(graph_.nodes[second].outputs[0], {t});
+        if (behind && before && t != graph_.nodes[second].outputs[0]) within.insert(t);
+      }
+      if (!OnlyFor(within, p)) continue;
+      double seconds = parts_[p].seconds;
+      for (const Part& part : parts_) {
+        if (within.count(part.roots[0]) > 0) seconds += part.seconds;
+      }
+      const std::set<int> before = stored_;
+      for (int t : within) stored_.erase(t);
+      attends_ = true;
+      const auto one = Estimate(end);
+      attends_ = false;
+      if (!one || skeleton_ != v1::Group::kAttend || *one >= seconds) {
+        stored_ = before;
+        continue;
+      }
+      parts_[p].seconds = *one;
+      parts_[p].reads = ReadsOf(end);
+      parts_[p].product = true;
+      std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
+      p = std::find_if(parts_.begin(), parts_.end(),
+                       [&](const Part& part) { return part.roots == end; }) -
+          parts_.begin();
+    }
+  }
+
+  // The last sum of products that the tensors need where those of `in_memory` are there, a node;
+  // -1: the last sum is none.
+  int ProductBehind(const Roots& roots, const InMemory& in_memory) const {
+    const std::vector<int> needed = NeededNodes(graph_, roots, in_memory);
+    for (auto id = needed.rbegin(); id != needed.rend(); ++id) {
+      const graph::Node& node = graph_.nodes[*id];
+      if (node.map()) continue;
+      const bool product = node.reduce && node.combiner == graph::Combiner::kSum &&
+                           node.value->op == graph::Op::kMul;
+      return product ? *id : -1;
+    }
+    return -1;
+  }
+
+  // Whether nobody but parts_[p] and those that write nothing else needs these tensors.
+  bool OnlyFor(const std::set<int>& tensors, size_t p) const {
+    for (size_t q = 0; q < parts_.size(); ++q) {
+      const Roots& roots = parts_[q].roots;
+      const auto is = [&](int t) { return tensors.count(t) > 0; };
+      const bool all = std::all_of(roots.begin(), roots.end(), is);
+      if (!all && std::any_of(roots.begin(), roots.end(), is)) return false;
+      const auto& reads = parts_[q].reads;
+      if (!all && q != p && std::any_of(reads.begin(), reads.end(), is)) return false;
+    }
+    return std::none_of(tensors.begin(), tensors.end(),
+                        [&](int t) { return required_.count(t) > 0; });
   }
 
   bool MergeBest() {
@@ -498,6 +572,7 @@ class Fusion {
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
   bool places_ = false, product_ = false;
+  bool attends_ = false;  // what is estimated is an attention
 };
 
 // Merging is greedy, and what it begins with decides: the quicker of two beginnings.
