@@ -20,8 +20,9 @@ constexpr int64_t kEvenBytes = 16;  // of an access of the copy engine
 constexpr int kGroupQueries = 64;   // of a group of four warps
 // Keys of a step for which there are products (ws::hopper::Product).
 constexpr int kSteps[] = {16, 32, 64, 96, 128, 192, 256};
-// Registers of a thread beside sums, scores and weights, and those that it has, by groups.
-constexpr int kBeside = 30, kRegisters[] = {0, 255, 240, 160};
+// Registers of a thread beside sums, scores and weights, those where scores are made of more, and
+// those that it has, by groups.
+constexpr int kBeside = 30, kBesideMade = 42, kRegisters[] = {0, 255, 240, 160};
 constexpr int64_t kBarrier = 8, kAlignment = 1024;  // bytes
 // Keys and values of the heads that are worked on side by side are this part of the second-level
 // cache.
@@ -57,7 +58,8 @@ int64_t SharedBytes(const AttendForm& form, const v1::AttendKnobs& knobs, const 
 }
 
 int64_t Registers(const AttendForm& form, const v1::AttendKnobs& knobs) {
-  return Columns(form.head_v) / 2 + knobs.keys() / 2 + knobs.keys() / 4 + kBeside;
+  return Columns(form.head_v) / 2 + knobs.keys() / 2 + knobs.keys() / 4 +
+         (form.plain ? kBeside : kBesideMade);
 }
 
 std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
@@ -169,34 +171,44 @@ v1::TensorMap MapOf(const AttendPlaces& at, graph::DType type, int64_t box_rows,
 
 // ---- glue
 
+// by * what + rest, without what is nothing of it.
+std::string LinearText(int64_t by, const char* what, const std::string& rest) {
+  std::string text = by == 0 ? "" : by == 1 ? what : StrCat(by, " * ", what);
+  if (rest != "0" || text.empty()) absl::StrAppend(&text, text.empty() ? "" : " + ", rest);
+  return text;
+}
+
 // Keys that queries q to end - 1 see: `any` of them, or all of them.
 std::string KeysBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect,
                      bool any) {
   const Frame& frame = kernel.frame;
+  const uint64_t places = BitOf(frame.row) | BitOf(frame.column);
   Emitter emit(dialect, BitOf(frame.outer));
   emit.Line(StrCat("int from = 0, to = ", form.keys, ";"));
   for (const Index& index : form.seen) {
     const int64_t by_q = index.CoefficientOf(frame.row), by_k = index.CoefficientOf(frame.column);
     const Index rest = index.Without(frame.row).Without(frame.column);
-    const bool plain = (rest.variables() & (BitOf(frame.row) | BitOf(frame.column))) == 0;
-    if (!plain) {  // divided: nothing is known of it
+    const bool of_one = form.folded > 1 && (rest.variables() & BitOf(frame.outer)) != 0;
+    if (of_one || (rest.variables() & places) != 0) {  // or divided: nothing is known of it
       if (!any) emit.Line("to = 0;");
       continue;
     }
-    // 0 <= by_q q + by_k k + rest; of the query for which it is most, or least.
+    // 0 <= by_q q + by_k k + rest, of the query for which it is most, or least.
     const char* query = (by_q > 0) == any ? "(end - 1)" : "q";
     const std::string edge = emit.NewName("edge");
-    emit.Line(StrCat("const int ", edge, " = ", by_q, " * ", query, " + (", emit.Use(rest), ");"));
+    emit.Line(StrCat("const int ", edge, " = ", LinearText(by_q, query, emit.Use(rest)), ";"));
+    const std::string over = std::abs(by_k) == 1 ? "" : StrCat(" / ", std::abs(by_k));
     if (by_k < 0) {
-      emit.Line(StrCat("to = ws::minimum(to, ", edge, " < 0 ? 0 : ", edge, " / ", -by_k, " + 1);"));
+      const std::string last = StrCat(edge, over, " + 1");
+      emit.Line(StrCat("if (", edge, " < 0) to = 0; else if (", last, " < to) to = ", last, ";"));
     } else if (by_k > 0) {
-      emit.Line(StrCat("from = ws::maximum(from, ", edge, " >= 0 ? 0 : (", by_k - 1, " - ", edge,
-                       ") / ", by_k, ");"));
+      const std::string first = StrCat("(", by_k - 1, " - ", edge, ")", over);
+      emit.Line(StrCat("if (", edge, " < 0 && ", first, " > from) from = ", first, ";"));
     } else {
       emit.Line(StrCat("if (", edge, " < 0) to = 0;"));
     }
   }
-  emit.Line("return {from, to < from ? from : to};");
+  emit.Line("return {from < to ? from : to, to};");
   return emit.Finish();
 }
 
@@ -230,6 +242,12 @@ std::string AtBody(const Index& at, const Kernel& kernel, const Dialect& dialect
   Emitter emit(dialect, BitOf(kernel.frame.outer));
   emit.Line(StrCat("return ", emit.Use(at), ";"));
   return emit.Finish();
+}
+
+// The place in the graph's batch of a query that was folded into one of the kernel's.
+std::string Unfolded(const AttendForm& form, const std::string& body) {
+  if (form.folded == 1) return body;
+  return StrCat("const int b = batch * ", form.folded, " + query, m = 0;\n", body);
 }
 
 // A function of the struct.
@@ -266,11 +284,15 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   Add(text, "int at_k(int b)", AtBody(form.k.at, *scores, dialect));
   Add(text, "int at_v(int b)", AtBody(form.v.at, *values, second));
   Add(text, "int at_out(int b)", AtBody(form.out.at, *values, second));
-  Add(text, "ws::AttendKeys keys(int b, int q, int end)", KeysBody(form, *scores, dialect, true));
-  Add(text, "ws::AttendKeys clear(int b, int q, int end)", KeysBody(form, *scores, dialect, false));
-  Add(text, "bool seen(int b, int m, int n)", SeenBody(form, *scores, dialect));
-  Add(text, "float score(int b, int m, int n, float s)",
-      form.plain ? "return s * kScale;\n" : ScoreBody(form, *scores, dialect));
+  Add(text, "constexpr ws::AttendKeys keys(int b, int q, int end)",
+      KeysBody(form, *scores, dialect, true));
+  Add(text, "constexpr ws::AttendKeys clear(int b, int q, int end)",
+      KeysBody(form, *scores, dialect, false));
+  const std::string place = form.folded > 1 ? "int batch, int query" : "int b, int m";
+  Add(text, StrCat("constexpr bool seen(", place, ", int n)"),
+      Unfolded(form, SeenBody(form, *scores, dialect)));
+  Add(text, StrCat("float score(", place, ", int n, float s)"),
+      form.plain ? "return s * kScale;\n" : Unfolded(form, ScoreBody(form, *scores, dialect)));
   text.Close("};");
   writer.Struct(text.str(), parameters);
 

@@ -1,6 +1,7 @@
 #include "worker/codegen/skeleton/attend/form.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@ using graph::DType;
 using graph::Op;
 
 constexpr int64_t kMostElements = 256;    // of a row of Q, K or V (ws::Attend)
+constexpr int64_t kMostFolded = 64;       // queries of a group of warps
 constexpr int64_t kMostPlaces = 1 << 30;  // so that positions of queries and keys fit an int
 constexpr int64_t kEven = 8;  // elements of 16 bits of 16 bytes, as the copy engine wants
 
@@ -312,32 +314,6 @@ class Former {
     form_.keys = form_.of_scores.n;
     form_.head = form_.of_scores.k;
     form_.head_v = form_.of_values.n;
-    if (absl::Status s = Weights(*scores, *values); !s.ok()) return s;
-    const Frame &frame = scores->frame, &second = values->frame;
-    const auto place = [&](const Kernel& kernel, const ContractForm& form, int operand,
-                           const Variable& along, int64_t width, const Variable& down, int64_t rows,
-                           AttendPlaces& at, double& by) -> absl::Status {
-      const auto scaled = ScaledOf(OperandOf(form, kernel, operand));
-      if (!scaled) return No("an operand is not in memory in 16 bits");
-      by *= scaled->by;
-      if (at.tensor < 0) form_.type = form_.q.tensor < 0 ? scaled->load->type : form_.type;
-      if (scaled->load->type != form_.type) return No("operands are of different types");
-      auto found = PlacesAt(scaled->load->tensor, scaled->load->index, kernel.frame, along, width,
-                            down, rows);
-      if (!found.ok()) return found.status();
-      at = *found;
-      return absl::OkStatus();
-    };
-    double of_values = 1;
-    for (const absl::Status& s : {place(*scores, form_.of_scores, 0, frame.k, form_.head, frame.row,
-                                        form_.queries, form_.q, form_.scale),
-                                  place(*scores, form_.of_scores, 1, frame.k, form_.head,
-                                        frame.column, form_.keys, form_.k, form_.scale),
-                                  place(*values, form_.of_values, 1, second.column, form_.head_v,
-                                        second.k, form_.keys, form_.v, of_values)}) {
-      if (!s.ok()) return s;
-    }
-    if (of_values != 1) return No("values are multiplied by something");
     if (form_.head % 16 != 0 || form_.head > kMostElements || form_.head_v > kMostElements ||
         form_.head_v % kEven != 0)
       return No(
@@ -346,7 +322,69 @@ class Former {
     for (int64_t extent : {form_.queries, form_.keys, form_.batch}) {
       if (extent > kMostPlaces) return No("an axis has more than 2^30 elements");
     }
-    return Result(*values);
+    if (absl::Status s = Weights(*scores, *values); !s.ok()) return s;
+    if (absl::Status s = Elements(*scores, *values); !s.ok()) return s;
+    const int64_t batch = form_.batch;
+    for (int64_t folded = std::min(kMostFolded, batch); form_.queries == 1 && folded > 1;
+         --folded) {
+      if (batch % folded == 0 && Places(*scores, *values, folded).ok()) return absl::OkStatus();
+    }
+    return Places(*scores, *values, 1);
+  }
+
+  // What of operands and result is in memory.
+  absl::Status Elements(const Kernel& scores, const Kernel& values) {
+    const auto q = ScaledOf(OperandOf(form_.of_scores, scores, 0)),
+               k = ScaledOf(OperandOf(form_.of_scores, scores, 1)),
+               v = ScaledOf(OperandOf(form_.of_values, values, 1));
+    if (!q || !k || !v) return No("an operand is not in memory in 16 bits");
+    form_.type = q->load->type;
+    if (k->load->type != form_.type || v->load->type != form_.type)
+      return No("operands are of different types");
+    if (v->by != 1) return No("values are multiplied by something");
+    form_.scale = q->by * k->by;
+    loads_ = {q->load, k->load, v->load};
+    if (values.roots.size() != 1) return No("it writes several tensors");
+    const Kernel::Root& root = values.roots[0];
+    if (Bare(root.value)->kind != Value::Kind::kResult || root.value->type != form_.type)
+      return No("its result is not the second product in the type of its operands");
+    return root.condition == nullptr ? absl::OkStatus() : No("it writes only some places");
+  }
+
+  // Where they are, so many of the batch folded into one.
+  absl::Status Places(const Kernel& scores, const Kernel& values, int64_t folded) {
+    const int64_t batch = form_.of_scores.batch / folded;
+    const int64_t queries = folded > 1 ? folded : form_.queries;
+    absl::Status status;
+    const auto place = [&](const Kernel& kernel, int tensor, Index from, const Variable& along,
+                           int64_t width, const Variable* keys, AttendPlaces& at) {
+      Frame frame = kernel.frame;
+      if (folded > 1) {
+        frame.outer.range.high = batch - 1;
+        frame.row.range = {0, folded - 1};
+        std::vector<Index> by(kMaxVariables);
+        for (const Variable& same : {frame.column, frame.k}) by[same.id] = Index::Of(same);
+        by[frame.outer.id] = Index::Of(frame.outer) * folded + Index::Of(frame.row);
+        from = Substitute(from, by);
+      }
+      auto found = keys != nullptr
+                       ? PlacesAt(tensor, from, frame, along, width, *keys, form_.keys)
+                       : PlacesAt(tensor, from, frame, along, width, frame.row, queries);
+      if (!found.ok() && status.ok()) status = found.status();
+      if (found.ok()) at = *found;
+    };
+    const Frame &first = scores.frame, &second = values.frame;
+    const Kernel::Root& root = values.roots[0];
+    place(scores, loads_[0]->tensor, loads_[0]->index, first.k, form_.head, nullptr, form_.q);
+    place(scores, loads_[1]->tensor, loads_[1]->index, first.k, form_.head, &first.column, form_.k);
+    place(values, loads_[2]->tensor, loads_[2]->index, second.column, form_.head_v, &second.k,
+          form_.v);
+    place(values, root.tensor, root.address, second.column, form_.head_v, nullptr, form_.out);
+    if (!status.ok()) return status;
+    form_.batch = batch;
+    form_.queries = queries;
+    form_.folded = folded;
+    return absl::OkStatus();
   }
 
   // Weights are where the scores are that they are made of.
@@ -365,19 +403,6 @@ class Former {
     by[scores.frame.k.id] = Index(0);
     if (!(Substitute(scores.roots[0].address, by) == weight->index))
       return No("weights lie otherwise in the second product than the first one makes them");
-    return absl::OkStatus();
-  }
-
-  absl::Status Result(const Kernel& values) {
-    if (values.roots.size() != 1) return No("it writes several tensors");
-    const Kernel::Root& root = values.roots[0];
-    if (Bare(root.value)->kind != Value::Kind::kResult || root.value->type != form_.type)
-      return No("its result is not the second product in the type of its operands");
-    if (root.condition != nullptr) return No("it writes only some places");
-    auto found = PlacesAt(root.tensor, root.address, values.frame, values.frame.column,
-                          form_.head_v, values.frame.row, form_.queries);
-    if (!found.ok()) return found.status();
-    form_.out = *found;
     return absl::OkStatus();
   }
 
@@ -403,6 +428,7 @@ class Former {
   const graph::Graph& graph_;
   const bool unrounded_;
   AttendForm& form_;
+  std::array<ValuePtr, 3> loads_{};  // of Q, K and V
 };
 
 }  // namespace

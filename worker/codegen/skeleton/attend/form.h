@@ -36,7 +36,10 @@ struct AttendForm {
   ContractForm of_scores, of_values;
 
   graph::DType type = graph::DType::kBF16;  // of operands and result
-  int64_t batch = 1, queries = 1, keys = 1, head = 1, head_v = 1;
+  // Of the kernel. Where one query each of so many neighbours in the batch attends to the same keys
+  // they are `folded` into one of the batch, and are its queries.
+  int64_t batch = 1, queries = 1, folded = 1;
+  int64_t keys = 1, head = 1, head_v = 1;
   AttendPlaces q, k, v, out;
   double scale = 1;  // what products of Q's and K's elements are multiplied by
   // Whether scores are products times `scale` and nothing else becomes of them where they are seen.
