@@ -9,6 +9,7 @@
 //   kHead, kHeadV     elements of a query and key, multiples of 16; of a value; at most 256
 //   kTileQ, kTileK    queries of a block, 64 a group; keys of a step
 //   kStages           steps of keys, and of values, that are on the way or in use
+//   kSplit            blocks of a cluster that share the keys of a tile; where there are several each cluster has one tile
 //   kSection          of the batch, so many are worked on side by side: their keys and values stay in the second-level cache
 //   kLaterLonger      whether later queries attend to more keys: they come first
 //   Glue              what is attended to, and where:
@@ -108,7 +109,12 @@ struct Attend {
   struct Steps {
     int first, end;
   };
-  static WS_DEVICE Steps steps_of(AttendKeys keys) { return {keys.from / C::kTileK, (keys.to + C::kTileK - 1) / C::kTileK}; }
+  static WS_DEVICE Steps steps_of(AttendKeys keys) {
+    const int first = keys.from / C::kTileK, end = (keys.to + C::kTileK - 1) / C::kTileK;
+    if constexpr (C::kSplit == 1) return {first, end};
+    const int each = end > first ? (end - first + C::kSplit - 1) / C::kSplit : 0, from = first + cluster_rank() * each;
+    return {from, from + each < end ? from + each : end};
+  }
 
   // ---- bringing
 
@@ -119,7 +125,7 @@ struct Attend {
     hopper::prefetch(v);
     Ring ring;
     unsigned parity = 1;
-    for (int at = blockIdx.x; at < kTiles; at += gridDim.x) {
+    for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
       if (steps.first >= steps.end) continue;
@@ -217,7 +223,9 @@ struct Attend {
   }
 
   struct Rows {
-    float most[2], sum[2];   // of a row's scores; of this thread's weights of it
+    float most[2];   // of a row's scores
+    float base[2];   // the same in units of log2, rounded: what all weights are made with
+    float sum[2];    // of this thread's weights of it
   };
   // Makes weights of scores; what sums of before are to be multiplied by.
   template <bool FIRST>
@@ -226,23 +234,29 @@ struct Attend {
     float most[2] = {scores[0], scores[2]};
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
-    float base[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       most[r] = fmaxf(most[r], shuffle_xor(most[r], 1));
       most[r] = fmaxf(most[r], shuffle_xor(most[r], 2));
       if (!FIRST) most[r] = fmaxf(most[r], rows.most[r]);
-      base[r] = most[r] == unseen() ? 0.0f : most[r] * scale;
-      factor[r] = FIRST ? 0.0f : fast_exp2(rows.most[r] * scale - base[r]);
+      const float base = most[r] == unseen() ? 0.0f : most[r] * scale;
+      factor[r] = FIRST || rows.most[r] == unseen() ? 0.0f : fast_exp2(rows.base[r] - base);
       rows.most[r] = most[r];
+      rows.base[r] = base;
       rows.sum[r] = FIRST ? 0.0f : rows.sum[r] * factor[r];
     }
+    // Of large scores the product is rounded before the difference is taken, as the base was: or the largest weight would not be
+    // 1, and what it is rounded to not what is added up of it.
+    constexpr float kLarge = 1024;
+    if (Glue::kPlain && any_of_warp(fmaxf(fabsf(rows.base[0]), fabsf(rows.base[1])) >= kLarge)) {
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) {
-      const int r = i / 2 % 2;
-      scores[i] = fast_exp2(scores[i] * scale - base[r]);
-      rows.sum[r] += scores[i];
+      for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(__fmul_rn(scores[i], scale) - rows.base[i / 2 % 2]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(scores[i] * scale - rows.base[i / 2 % 2]);
     }
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 2; ++i) rows.sum[i / 2 % 2] += scores[i];
   }
 
   static WS_DEVICE void weigh(const Scores& scores, Weights& weights) {
@@ -268,11 +282,11 @@ struct Attend {
     Ring behind;        // of values
     unsigned parity = 0;
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
-    for (int at = blockIdx.x; at < kTiles; at += gridDim.x) {
+    for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
       const AttendKeys clear = g.clear(tile.batch, tile.query, tile.end);
-      Rows rows{{0, 0}, {0, 0}};
+      Rows rows{{0, 0}, {0, 0}, {0, 0}};
 #pragma unroll
       for (int i = 0; i < kColumnsV / 2; ++i) sums[i] = 0;
       if (steps.first < steps.end) {
@@ -323,6 +337,10 @@ struct Attend {
         release(empty_v[behind.stage]);
         behind.next();
       }
+      if constexpr (C::kSplit > 1) {
+        leave(group, rows, sums);
+        return;
+      }
       finish(group, g, tile, rows, sums, out);
       if (kInPlace && steps.first < steps.end && threadIdx.x % 128 == 0) {
         hopper::wait_stores_read<0>();
@@ -364,6 +382,73 @@ struct Attend {
     }
   }
 
+  // ---- blocks that share a tile's keys
+
+  // What each of them has is left where steps were, in fp32: sums of rows, and what their weights were made with and come to.
+  static constexpr int kLeftRow = kColumnsV + 4;
+  struct Left {
+    float base, sum;
+  };
+  static_assert(C::kSplit == 1 || C::kTileQ * (kLeftRow * sizeof(float) + sizeof(Left)) <= kBytesSteps, "there is room for sums");
+  WS_DEVICE float* left_sums() const { return reinterpret_cast<float*>(keys); }
+  WS_DEVICE Left* left_rows() const { return reinterpret_cast<Left*>(left_sums() + C::kTileQ * kLeftRow); }
+
+  WS_DEVICE void leave(int group, const Rows& rows, const Sums& sums) const {
+    const int thread = threadIdx.x % 128;
+    hopper::group_sync(1 + 2 * kGroups, 128 * kGroups);   // all have multiplied what was there
+#pragma unroll
+    for (int i = 0; i < kColumnsV / 2; i += 2) {
+      const hopper::Place place = hopper::place(thread, i);
+      *reinterpret_cast<float2*>(left_sums() + (group * 64 + place.row) * kLeftRow + place.column) = make_float2(sums[i], sums[i + 1]);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float sum = rows.sum[r];
+      sum += shuffle_xor(sum, 1);
+      sum += shuffle_xor(sum, 2);
+      if (thread % 4 == 0) left_rows()[group * 64 + hopper::place(thread, 2 * r).row] = {sum == 0 ? unseen() : rows.base[r], sum};
+    }
+  }
+
+  // Of a group's rows the boxes of columns that are this block's, of what all of the cluster have left.
+  WS_DEVICE void combine(int group, const Glue& g, const hopper::Map& out) const {
+    constexpr int kColumns = 4, kThreadsOfRow = 64 / kColumns;   // of a thread
+    const Tile tile = tile_at(blockIdx.x / C::kSplit);
+    const int thread = threadIdx.x % 128, rows = tile.end - tile.query - group * 64;
+#pragma unroll 1
+    for (int box = cluster_rank(); box < kBoxesV; box += C::kSplit) {
+      unsigned char* const to = results + box * C::kTileQ * hopper::kRowBytes + group * 64 * hopper::kRowBytes;
+      const int column = thread % kThreadsOfRow * kColumns;
+#pragma unroll 1
+      for (int row = thread / kThreadsOfRow; row < rows && row < 64; row += 128 / kThreadsOfRow) {
+        float base = unseen(), total = 0, value[kColumns] = {};
+        Left left[C::kSplit];
+#pragma unroll
+        for (int rank = 0; rank < C::kSplit; ++rank) {
+          left[rank] = *peer(left_rows() + group * 64 + row, rank);
+          base = fmaxf(base, left[rank].base);
+        }
+#pragma unroll
+        for (int rank = 0; rank < C::kSplit; ++rank) {
+          const float by = left[rank].base == unseen() ? 0.0f : fast_exp2(left[rank].base - base);
+          const float4 sums = *reinterpret_cast<const float4*>(peer(left_sums() + (group * 64 + row) * kLeftRow + box * 64 + column, rank));
+          total += by * left[rank].sum;
+          value[0] += by * sums.x, value[1] += by * sums.y, value[2] += by * sums.z, value[3] += by * sums.w;
+        }
+        const float over = total > 0 ? 1.0f / total : total;
+        *reinterpret_cast<uint2*>(to + hopper::swizzled(row, column * 2)) =
+            make_uint2(pair_of<typename C::Element>(value[0] * over, value[1] * over), pair_of<typename C::Element>(value[2] * over, value[3] * over));
+      }
+      hopper::fence_async();
+      hopper::group_sync(1 + kGroups + group, 128);
+      if (thread == 0) {
+        hopper::store_box(out, to, box * 64, tile.query + group * 64, g.at_out(tile.batch));
+        hopper::commit_stores();
+      }
+    }
+    hopper::wait_stores<0>();
+  }
+
   // All threads of the block.
   WS_DEVICE void run(const Glue& g, const hopper::Map& q, const hopper::Map& k, const hopper::Map& v, const hopper::Map& out) {
     begin();
@@ -371,9 +456,16 @@ struct Attend {
     if (group == kGroups) {
       if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
       if (threadIdx.x % 128 == 0) bring(g, q, k, v);
+      sync_warp();
+      if constexpr (C::kSplit > 1) sync_cluster(), sync_cluster();
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersAttending>();
       attend(group, g, out);
+      if constexpr (C::kSplit > 1) {
+        sync_cluster();   // all have left what they have
+        combine(group, g, out);
+        sync_cluster();   // and all have read it
+      }
     }
   }
 };

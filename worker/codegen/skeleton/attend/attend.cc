@@ -23,6 +23,8 @@ constexpr int kSteps[] = {16, 32, 64, 96, 128, 192, 256};
 // Registers of a thread beside sums, scores and weights, those where scores are made of more, and
 // those that it has, by groups.
 constexpr int kBeside = 30, kBesideMade = 42, kRegisters[] = {0, 255, 240, 160};
+constexpr int kMostSplit = 8;
+constexpr int64_t kFewQueries = 16;
 constexpr int64_t kBarrier = 8, kAlignment = 1024;  // bytes
 // Keys and values of the heads that are worked on side by side are this part of the second-level
 // cache.
@@ -30,6 +32,9 @@ constexpr int64_t kSectionPart = 3;
 // Of the tensor cores' rate, what products reach beside the softmax, and exponentials of a
 // multiprocessor a second: of an H200.
 constexpr double kReached = 0.83, kExponentials = 2.4e10;
+// Of the memory's rate, what a multiprocessor reaches where others have nothing to do, in parts of
+// what it has where all do; and what blocks of a cluster take to meet.
+constexpr double kReach = 2, kMeetSeconds = 3e-6;
 // Simple operations that a score takes that is no plain one, beside what is made of it.
 constexpr double kScoreSteps = 6;
 
@@ -70,6 +75,14 @@ std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Ta
     return StrCat("attend.keys ", knobs.keys(), " and attend.groups ", knobs.groups(), ": ",
                   Registers(form, knobs), " registers a thread where there are ",
                   kRegisters[knobs.groups()], "; lower either");
+  if (knobs.split() > CeilDiv(form.keys, int64_t{knobs.keys()}))
+    return StrCat("attend.split is ", knobs.split(), "; there are ",
+                  CeilDiv(form.keys, int64_t{knobs.keys()}), " steps of keys to share");
+  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
+  const int64_t left = rows * (4 * (Columns(form.head_v) + 4) + 8);
+  if (knobs.split() > 1 && left > knobs.stages() * StepBytes(form, knobs.keys()))
+    return StrCat("attend.split is ", knobs.split(), ": what blocks leave for each other takes ",
+                  left, " bytes where steps of keys are; raise attend.keys or attend.stages");
   const int64_t bytes = SharedBytes(form, knobs, target);
   if (bytes > target.shared_per_block)
     return StrCat("needs ", bytes, " bytes of shared memory a block, the card has ",
@@ -81,10 +94,17 @@ int64_t TilesOf(const AttendForm& form, const v1::AttendKnobs& knobs) {
   return form.batch * CeilDiv(form.queries, int64_t{kGroupQueries} * knobs.groups());
 }
 
+// Blocks take tiles one after the other; those that share one have one.
+int64_t BlocksOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  const int64_t tiles = TilesOf(form, knobs);
+  return knobs.split() > 1 ? tiles * knobs.split() : std::min<int64_t>(tiles, target.sm_count);
+}
+
 // Of all tiles, by the multiprocessors in waves. Later keys that are not seen are not multiplied:
 // half of them, if later queries see more.
 double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
   const auto sms = static_cast<double>(target.sm_count);
+  const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
   const double rows = kGroupQueries * static_cast<double>(knobs.groups());
   const double part = form.seen.empty() ? 1 : 0.5 + rows / static_cast<double>(2 * form.keys);
   const double keys = std::min(1.0, part) *
@@ -94,14 +114,16 @@ double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Tar
   const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;
   const double softmax =
       rows * keys / kExponentials + rows * keys * steps * sms / target.operations_per_second;
-  const double tiles = static_cast<double>(TilesOf(form, knobs));
   // A group's softmax lies beside another's products.
-  const double each = knobs.groups() > 1
-                          ? std::max(products, softmax) + 0.2 * std::min(products, softmax)
-                          : products + softmax;
+  double each = knobs.groups() > 1 ? std::max(products, softmax) + 0.2 * std::min(products, softmax)
+                                   : products + softmax;
+  // Where there are few blocks each brings its keys and values alone.
+  const double memory = keys * static_cast<double>(StepBytes(form, 1)) * sms /
+                        (std::min(kReach, std::max(1.0, sms / blocks)) * target.bytes_per_second);
+  if (blocks < sms) each = std::max(each, memory);
   const double waves =
-      tiles < sms || form.seen.empty() ? std::ceil(tiles / sms) : tiles / sms + 0.5;
-  return each * waves;
+      blocks < sms || form.seen.empty() ? std::ceil(blocks / sms) : blocks / sms + 0.5;
+  return each * waves + (knobs.split() > 1 ? kMeetSeconds : 0);
 }
 
 class Resolver {
@@ -121,13 +143,18 @@ class Resolver {
         v1::AttendKnobs knobs = set;
         knobs.set_groups(groups);
         knobs.set_keys(keys);
-        if (knobs.stages() == 0) knobs.set_stages(2);
-        if (!Wrong(form_, knobs, target_).empty()) continue;
-        // Each step has its barriers.
-        const double seconds = SecondsOf(form_, knobs, target_) * (1 + 8.0 / keys);
-        if (least >= 0 && seconds >= least) continue;
-        least = seconds;
-        best = knobs;
+        for (int split = 1; split <= kMostSplit; split *= 2) {
+          if (set.split() != 0 && split != set.split()) continue;
+          knobs.set_split(split);
+          knobs.set_stages(set.stages());
+          if (knobs.stages() == 0) SetStages(knobs);
+          if (!Wrong(form_, knobs, target_).empty()) continue;
+          // Each step has its barriers.
+          const double seconds = SecondsOf(form_, knobs, target_) * (1 + 8.0 / keys);
+          if (least >= 0 && seconds >= least) continue;
+          least = seconds;
+          best = knobs;
+        }
       }
     }
     if (least < 0) {  // what is set does not do: others as if it did, so that the reason is told
@@ -135,12 +162,25 @@ class Resolver {
       if (best.groups() == 0) best.set_groups(1);
       if (best.keys() == 0) best.set_keys(kSteps[0]);
       if (best.stages() == 0) best.set_stages(1);
+      if (best.split() == 0) best.set_split(1);
     }
     if (best.section() == 0) best.set_section(Section());
     return best;
   }
 
  private:
+  // Two steps hide a softmax beside products; where there is little to multiply more of them keep
+  // the memory busy.
+  void SetStages(v1::AttendKnobs& knobs) const {
+    int stages = 2;
+    const auto fits = [&] {
+      knobs.set_stages(stages + 1);
+      return Wrong(form_, knobs, target_).empty();
+    };
+    while (form_.queries <= kFewQueries && stages < 4 && fits()) ++stages;
+    knobs.set_stages(stages);
+  }
+
   int Section() const {
     const int64_t bytes = 2 * form_.keys * (form_.head + form_.head_v);
     int section = 1;
@@ -303,11 +343,11 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   writer.Text(StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),
                      ";\n  using Type = ws::hopper::", bf16 ? "Bf16" : "Fp16",
                      ";\n  using Element = ", StorageType(form.type),
-                     ";\n  static constexpr int kBatch = ", form.batch,
-                     ", kQueries = ", form.queries, ", kKeys = ", form.keys,
-                     ", kHead = ", form.head, ", kHeadV = ", form.head_v,
-                     ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
-                     ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
+                     ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ",
+                     form.queries, ", kKeys = ", form.keys, ", kHead = ", form.head,
+                     ", kHeadV = ", form.head_v, ";\n  static constexpr int kTileQ = ", rows,
+                     ", kTileK = ", knobs.keys(), ", kStages = ", knobs.stages(),
+                     ", kSection = ", knobs.section(), ", kSplit = ", knobs.split(),
                      ";\n  static constexpr bool kLaterLonger = ", Bool(later), ";\n};"));
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,
@@ -316,7 +356,8 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   KernelShape shape;
   shape.threads = 128 * (knobs.groups() + 1);
   shape.blocks_per_sm = 1;
-  shape.grid = std::min<int64_t>(TilesOf(form, knobs), target.sm_count);
+  shape.grid = BlocksOf(form, knobs, target);
+  shape.cluster = knobs.split();
   shape.shared_bytes = SharedBytes(form, knobs, target);
   return writer
       .Kernel("", shape,
@@ -367,7 +408,7 @@ class Attend : public Skeleton {
     use.threads = 128 * (knobs.groups() + 1);
     use.shared_bytes = SharedBytes(form, knobs, target);
     use.registers = Registers(form, knobs);
-    use.blocks = std::min<int64_t>(TilesOf(form, knobs), target.sm_count);
+    use.blocks = BlocksOf(form, knobs, target);
     use.blocks_per_sm = 1;
     use.products = use.tensor_products = form.products();
     use.product_seconds = SecondsOf(form, knobs, target);
@@ -382,12 +423,12 @@ class Attend : public Skeleton {
     std::vector<Layout> layouts;
     for (int groups = 1; groups <= 3; ++groups) {
       for (int keys : kSteps) {
-        for (int stages = 1; stages <= 4; ++stages) {
+        for (int stages = 2; stages <= 4; ++stages) {
           v1::AttendKnobs knobs = resolved.attend();
           knobs.set_groups(groups);
           knobs.set_keys(keys);
           knobs.set_stages(stages);
-          if (keys < 32 || !Wrong(form, knobs, target).empty()) continue;
+          if (keys < 32 || keys > 192 || !Wrong(form, knobs, target).empty()) continue;
           Layout layout;
           layout.owner = v1::OCCUPANCY;
           layout.kind = "layout";

@@ -251,7 +251,8 @@ TEST_CASE("kernels of attention have all they need in registers") {
   for (const Case& c : {Case{64, ""}, Case{64, "attend { groups: 3 keys: 96 }"},
                         Case{128, "attend { groups: 2 keys: 128 stages: 2 }"},
                         Case{128, "attend { groups: 1 keys: 64 stages: 3 }"}, Case{192, ""},
-                        Case{256, ""}, Case{256, "attend { groups: 2 keys: 64 stages: 2 }"}}) {
+                        Case{128, "attend { groups: 2 keys: 64 split: 4 }"}, Case{256, ""},
+                        Case{256, "attend { groups: 2 keys: 64 stages: 2 }"}}) {
     for (const char* score : {"s0[h, q, k]", kCausal, "s0[h, q, k] + bias[q, k]"}) {
       Text text;
       text.head = text.head_v = c.head;
@@ -284,6 +285,8 @@ TEST_CASE("what knobs of attention may not say") {
        {Wrong{&graph, "attend { keys: 48 }", "attend.keys is 48"},
         Wrong{&of_256, "attend { keys: 128 groups: 2 }", "registers a thread"},
         Wrong{&of_256, "attend { keys: 64 groups: 2 stages: 4 }", "bytes of shared memory"},
+        Wrong{&graph, "attend { keys: 128 split: 4 }", "there are 2 steps of keys to share"},
+        Wrong{&graph, "attend { keys: 16 stages: 1 split: 2 }", "where steps of keys are"},
         Wrong{&graph, "precision { accumulator: ACCUMULATOR_F64 }", "add up in fp32"}}) {
     const auto plan = PlanOf(*wrong.graph, wrong.knobs);
     INFO(wrong.knobs << ": " << plan.status().message());
