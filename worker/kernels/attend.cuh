@@ -18,7 +18,7 @@
 //     bool seen(b, q, k)             asked for the other ones
 //     static constexpr bool kPlain   scores are multiplied by kScale and nothing else becomes of them
 //     static constexpr float kScale  positive; of plain scores, in units of log2
-//     float score(b, q, k, s)        of others, from the product, likewise; places are inside
+//     void score(b, q, k, s[kTogether])   makes others, of neighbouring keys, of products, likewise; places are inside
 //
 // Queries that attend to nothing get 0.
 #pragma once
@@ -209,15 +209,24 @@ struct Attend {
     const int first = step * C::kTileK;
     const bool whole = first >= clear.from && first + C::kTileK <= clear.to && (Glue::kPlain || tile.end - tile.query == C::kTileQ);
     if (Glue::kPlain && whole) return;
+    constexpr int kTogether = Glue::kTogether;   // 1 or 2: a thread's neighbours
     const hopper::Place place = hopper::place(threadIdx.x % 128, 0);
     const int query = tile.query + group * 64 + place.row, key = first + place.column;
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) {
+    for (int i = 0; i < C::kTileK / 2; i += kTogether) {
       const int q = query + i / 2 % 2 * 8, k = key + i / 4 * 8 + i % 2;
-      if constexpr (Glue::kPlain) {
-        if (k >= C::kKeys || !g.seen(tile.batch, q, k)) scores[i] = unseen();
-      } else {
-        scores[i] = whole || (q < C::kQueries && k < C::kKeys && g.seen(tile.batch, q, k)) ? g.score(tile.batch, q, k, scores[i]) : unseen();
+      const bool inside = whole || (q < C::kQueries && k < C::kKeys);
+      if (!Glue::kPlain && inside) {
+        float s[kTogether];
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) s[j] = scores[i + j];
+        g.score(tile.batch, q, k, s);
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) scores[i + j] = s[j];
+      }
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        if (!whole && (k + j >= C::kKeys || !g.seen(tile.batch, q, k + j))) scores[i + j] = unseen();
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "worker/codegen/fuse/precision.h"
 #include "worker/codegen/fuse/products.h"
 #include "worker/codegen/group/structure.h"
+#include "worker/codegen/skeleton/attend/attend.h"
 #include "worker/codegen/skeleton/attend/form.h"
 
 namespace warpsmith::codegen {
@@ -44,6 +45,7 @@ struct Part {
   std::set<int> reads;  // tensors in memory
   double seconds = 0;
   SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
+  bool unrounded = false;  // scores of attention are simpler without roundings on the way
   bool online = false;   // one pass does where there would be two, and nothing needs the row again
   bool places = false;   // it changes places of what stays
   bool product = false;  // of matrices, with sums that are long enough to want tiles
@@ -54,12 +56,13 @@ class Fusion {
   // `stores_more`: heavy maps that are read by sums that a thread could make alone, not only where
   // those have an element several times; and what loads many elements, each counted as often as a
   // map loads it.
-  Fusion(const graph::Graph& graph, const Target& target, bool stores_more)
-      : graph_(graph), target_(target), stores_more_(stores_more) {}
+  // `attention`: whether it may be one group.
+  Fusion(const graph::Graph& graph, const Target& target, bool stores_more, bool attention)
+      : graph_(graph), target_(target), stores_more_(stores_more), attention_(attention) {}
 
   std::vector<Part> Run() {
     Begin();
-    MergeAttention();
+    if (attention_) MergeAttention();
     while (MergeBest()) {
     }
     Order();
@@ -321,6 +324,12 @@ class Fusion {
     const Analysis group(graph_, roots, readable);
     if (group.demand().reads.size() + roots.size() > kMaxParameters) return std::nullopt;
     auto resolved = ResolveGroup(group, {}, target_);
+    unrounded_ = resolved.ok() && resolved->has_attend() && RoundsScores(group);
+    if (unrounded_) {
+      v1::Group knobs;
+      knobs.mutable_precision()->set_unrounded(true);
+      resolved = ResolveGroup(group, knobs, target_);
+    }
     if (!resolved.ok()) return std::nullopt;
     places_ = group.places().ok();
     const Skeleton* skeleton = FindSkeleton(resolved->skeleton_case());
@@ -552,16 +561,19 @@ class Fusion {
     parts_ = std::move(ordered);
     for (Part& part : parts_) {
       skeleton_ = v1::Group::SKELETON_NOT_SET;
-      online_ = false;
+      online_ = unrounded_ = false;
+      attends_ = true;
       (void)Estimate(part.roots);
+      attends_ = false;
       part.skeleton = skeleton_;
       part.online = online_;
+      part.unrounded = unrounded_;
     }
   }
 
   const graph::Graph& graph_;
   const Target& target_;
-  const bool stores_more_;
+  const bool stores_more_, attention_;
   std::set<int> required_, stored_;
   std::set<int> heavy_;                       // maps with exponentials and the like
   std::vector<std::vector<bool>> ancestors_;  // of each tensor
@@ -572,19 +584,20 @@ class Fusion {
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
   bool places_ = false, product_ = false;
+  bool unrounded_ = false;
   bool attends_ = false;  // what is estimated is an attention
 };
 
 // Merging is greedy, and what it begins with decides: the quicker of two beginnings.
-std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target) {
+std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target, bool attention) {
   const auto seconds = [](const std::vector<Part>& parts) {
     double all = 0;
     for (const Part& part : parts) all += part.seconds;
     return all;
   };
-  std::vector<Part> first = Fusion(graph, target, true).Run();
+  std::vector<Part> first = Fusion(graph, target, true, attention).Run();
   if (first.size() < 2) return first;
-  std::vector<Part> other = Fusion(graph, target, false).Run();
+  std::vector<Part> other = Fusion(graph, target, false, attention).Run();
   return seconds(other) < seconds(first) ? other : first;
 }
 
@@ -607,12 +620,12 @@ struct Fused {
   double seconds = 0;
 };
 
-Fused Fuse(const graph::Graph& graph, const Target& target) {
+Fused Fuse(const graph::Graph& graph, const Target& target, bool attention) {
   Fused fused;
   v1::Schedule& schedule = fused.schedule;
   const FirstPrecision precision(graph);
   std::set<int> seen;
-  for (const Part& part : FusedParts(graph, target)) {
+  for (const Part& part : FusedParts(graph, target, attention)) {
     v1::Group* group = schedule.add_groups();
     for (int t : part.roots) group->add_roots(graph.tensors[t].name);
     // What the group before read last is in L2 still: begin there.
@@ -626,6 +639,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
     if (part.online && part.skeleton == v1::Group::kColumns)
       group->mutable_columns()->set_online(true);
     precision.Choose(part.roots, part.reads, *group);
+    if (part.unrounded) group->mutable_precision()->set_unrounded(true);
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }
@@ -635,19 +649,19 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
 }  // namespace
 
 v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
-  return Fuse(graph, target).schedule;
+  return Fuse(graph, target, true).schedule;
 }
 
-v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target) {
+v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target, bool attention) {
   google::protobuf::RepeatedPtrField<std::string> rewrites;
   // What computes the same is computed once in what is lowered: groups are of that.
   const auto once = Rewrite(graph, rewrites);
-  Fused best = Fuse(once.ok() ? *once : graph, target);
+  Fused best = Fuse(once.ok() ? *once : graph, target, attention);
   for (const std::string& rewrite : RewritesAtOnce(graph)) {
     *rewrites.Add() = rewrite;
     auto rewritten = Rewrite(graph, rewrites);
     Fused fused;
-    if (rewritten.ok()) fused = Fuse(*rewritten, target);
+    if (rewritten.ok()) fused = Fuse(*rewritten, target, attention);
     if (rewritten.ok() && fused.seconds < best.seconds) {
       best = std::move(fused);
       *best.schedule.mutable_rewrites() = rewrites;

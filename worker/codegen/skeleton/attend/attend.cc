@@ -262,19 +262,26 @@ std::string SeenBody(const AttendForm& form, const Kernel& kernel, const Dialect
   return emit.Finish();
 }
 
+// s[j] = the score, in units of log2, of the product s[j], of neighbours along keys.
 std::string ScoreBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect) {
   const Frame& frame = kernel.frame;
   Emitter emit(dialect, BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column));
   const ValuePtr score = kernel.roots[0].value;
+  const std::string lane = StrCat("s[", LaneName(frame), "]");
+  const std::string product =
+      form.scale == 1 ? lane
+                      : StrCat("(", lane, " * ", Literal(graph::DType::kF32, form.scale, 0), ")");
   for (ValuePtr value : kernel.values->Closure({score})) {
-    if (value->kind == Value::Kind::kResult)
-      emit.Bind(value, form.scale == 1
-                           ? "s"
-                           : StrCat("(s * ", Literal(graph::DType::kF32, form.scale, 0), ")"));
+    if (value->kind == Value::Kind::kResult) emit.Bind(value, product);
   }
   emit.Expect({score});
+  LoadContiguous(emit, kernel, {score}, [](ValuePtr, const Index& base, int width) {
+    return base.multiple() % width == 0;
+  });
+  OpenLanes(emit, frame);
   emit.Line(
-      StrCat("return ", emit.Use(score), " * ", Literal(graph::DType::kF32, M_LOG2E, 0), ";"));
+      StrCat(lane, " = ", emit.Use(score), " * ", Literal(graph::DType::kF32, M_LOG2E, 0), ";"));
+  CloseLanes(emit, frame);
   return emit.Finish();
 }
 
@@ -310,6 +317,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   const std::vector<Parameter> parameters = ParametersOf(context, {&*scores});
   const bool fits = FitsInt(group.graph(), *scores);
   const Dialect dialect = MakeDialect(context, *scores, parameters, fits ? "int" : "long long");
+  const Dialect of_pairs = MakeDialect(context, *pairs, parameters, fits ? "int" : "long long");
   const Dialect second = MakeDialect(context, *values, parameters, "int");
   const bool later = form.later_longer(*scores);
 
@@ -317,6 +325,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   text.Open(StrCat("struct ", context.name, " {"));
   text.Line(StrCat("using Index = ", fits ? "int" : "long long", ";"));
   text.Line(StrCat("static constexpr bool kPlain = ", Bool(form.plain), ";"));
+  text.Line(StrCat("static constexpr int kTogether = ", together, ";"));
   text.Line(StrCat("static constexpr float kScale = ",
                    Literal(graph::DType::kF32, form.plain ? form.scale * M_LOG2E : 1, 0), ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
@@ -331,8 +340,8 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   const std::string place = form.folded > 1 ? "int batch, int query" : "int b, int m";
   Add(text, StrCat("constexpr bool seen(", place, ", int n)"),
       Unfolded(form, SeenBody(form, *scores, dialect)));
-  Add(text, StrCat("float score(", place, ", int n, float s)"),
-      form.plain ? "return s * kScale;\n" : Unfolded(form, ScoreBody(form, *scores, dialect)));
+  Add(text, StrCat("void score(", place, ", int n, float (&s)[kTogether])"),
+      form.plain ? "" : Unfolded(form, ScoreBody(form, *pairs, of_pairs)));
   text.Close("};");
   writer.Struct(text.str(), parameters);
 
@@ -450,6 +459,10 @@ class Attend : public Skeleton {
 };
 
 }  // namespace
+
+bool RoundsScores(const Analysis& group) {
+  return !FormOf(group, false).plain && FormOf(group, true).plain;
+}
 
 const Skeleton* AttendSkeleton() {
   static const Attend skeleton;

@@ -7,4 +7,7 @@ namespace warpsmith::codegen {
 
 const Skeleton* AttendSkeleton();
 
+// Whether the group, an attention, has scores that are products alone but for roundings to 16 bits.
+bool RoundsScores(const Analysis& group);
+
 }  // namespace warpsmith::codegen

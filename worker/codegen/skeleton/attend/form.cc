@@ -471,8 +471,9 @@ std::unique_ptr<AttendForm> FormAttend(const Analysis& group, bool unrounded) {
   return form;
 }
 
-absl::StatusOr<Kernel> BuildScores(const AttendForm& form) {
-  return BuildContract(*form.scores, *form.scores->stages(), form.of_scores, Lane::kNone, 1);
+absl::StatusOr<Kernel> BuildScores(const AttendForm& form, int width) {
+  return BuildContract(*form.scores, *form.scores->stages(), form.of_scores,
+                       width > 1 ? Lane::kN : Lane::kNone, width);
 }
 
 const Domain& DomainOf(const AttendForm& form) { return *form.values->stages(); }

@@ -59,8 +59,8 @@ struct AttendForm {
 
 // `unrounded`: scores keep their digits where they are rounded to 16 bits on the way.
 std::unique_ptr<AttendForm> FormAttend(const Analysis& group, bool unrounded);
-// What a kernel of scores computes, of single elements.
-absl::StatusOr<Kernel> BuildScores(const AttendForm& form);
+// What a kernel of scores computes, of so many neighbours along keys.
+absl::StatusOr<Kernel> BuildScores(const AttendForm& form, int width = 1);
 // The domain of the second product, with the group's roots.
 const Domain& DomainOf(const AttendForm& form);
 
