@@ -308,10 +308,12 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 
 absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Group& resolved,
                    const Target& target, KernelWriter& writer) {
-  const auto scores = BuildScores(form);
-  if (!scores.ok()) return scores.status();
+  const int together = form.plain || form.keys % 2 != 0 ? 1 : 2;
+  const auto scores = BuildScores(form), pairs = BuildScores(form, together);
   const auto values = BuildContract(*form.values, DomainOf(form), form.of_values, Lane::kNone, 1);
-  if (!values.ok()) return values.status();
+  for (const auto* kernel : {&scores, &pairs, &values}) {
+    if (!kernel->ok()) return kernel->status();
+  }
   // Of what scores are made of, and the result.
   const GroupContext context = ContextOf(group, DomainOf(form), StyleOf(resolved), writer.glue());
   const std::vector<Parameter> parameters = ParametersOf(context, {&*scores});
