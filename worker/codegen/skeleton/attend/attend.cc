@@ -107,8 +107,9 @@ double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Tar
   const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
   const double rows = kGroupQueries * static_cast<double>(knobs.groups());
   const double part = form.seen.empty() ? 1 : 0.5 + rows / static_cast<double>(2 * form.keys);
-  const double keys = std::min(1.0, part) *
-                      static_cast<double>(CeilDiv(form.keys, int64_t{knobs.keys()}) * knobs.keys());
+  const double keys =
+      std::min(1.0, part) *
+      static_cast<double>(CeilDiv(form.keys, int64_t{knobs.keys()} * knobs.split()) * knobs.keys());
   const double products = rows * keys * static_cast<double>(form.head + form.head_v) * sms /
                           (kReached * target.tensor_products_per_second);
   const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;

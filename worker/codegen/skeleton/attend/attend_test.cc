@@ -184,8 +184,9 @@ TEST_CASE("scores that are products alone, but for masks, are plain") {
   CHECK_FALSE(plain("s0[h, q, k] + select(k <= q, 0.0, -1000.0)"));
   CHECK_FALSE(plain("s0[h, q, k] + bias[q, k]"));
   CHECK_FALSE(plain("s0[h, q, k]", "", "-0.125"));  // the largest product is not the largest score
-  CHECK_FALSE(plain("f32(bf16(s0[h, q, k]))"));
-  CHECK(plain("f32(bf16(s0[h, q, k]))", "precision { unrounded: true }"));
+  // Without roundings on the way, which are left out where scores are plain so.
+  CHECK(plain("f32(bf16(s0[h, q, k]))"));
+  CHECK_FALSE(plain("f32(bf16(s0[h, q, k])) + bias[q, k]"));
 }
 
 // Proofs: the compiler refuses the text where a tile would leave out a key that is seen, goes
@@ -251,7 +252,7 @@ TEST_CASE("kernels of attention have all they need in registers") {
   for (const Case& c : {Case{64, ""}, Case{64, "attend { groups: 3 keys: 96 }"},
                         Case{128, "attend { groups: 2 keys: 128 stages: 2 }"},
                         Case{128, "attend { groups: 1 keys: 64 stages: 3 }"}, Case{192, ""},
-                        Case{128, "attend { groups: 2 keys: 64 split: 4 }"}, Case{256, ""},
+                        Case{128, "attend { groups: 1 keys: 64 split: 4 }"}, Case{256, ""},
                         Case{256, "attend { groups: 2 keys: 64 stages: 2 }"}}) {
     for (const char* score : {"s0[h, q, k]", kCausal, "s0[h, q, k] + bias[q, k]"}) {
       Text text;
