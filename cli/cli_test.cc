@@ -488,5 +488,24 @@ TEST_CASE("who has just ended `up` is not told that it is starting a planner") {
   CHECK(waitpid(up, nullptr, 0) == up);
 }
 
+// It knows no method at all.
+TEST_CASE("of a planner that does not know a call it is said that it is older") {
+  support::TemporaryFolder folder;
+  Context context;
+  context.planner = "unix:" + (folder / "socket");
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(context.planner, grpc::InsecureServerCredentials());
+  v1::WorkerService::Service worker;  // a server needs some service
+  builder.RegisterService(&worker);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  REQUIRE(server != nullptr);
+  absl::StatusOr<Client> client = Client::Of(context);
+  REQUIRE(client.ok());
+  const absl::Status status = client->SetPriority(v1::SetPriorityRequest()).status();
+  CHECK(absl::IsUnimplemented(status));
+  CHECK(status.message() ==
+        "the planner at " + context.planner + " is of an older version, which cannot do this");
+}
+
 }  // namespace
 }  // namespace warpsmith::cli

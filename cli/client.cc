@@ -158,6 +158,10 @@ absl::Status Client::Explain(const absl::Status& status) const {
                      : absl::StrCat("look at ", dir_,
                                     "/logs/planner.log, and start it again with `warpsmith up`")));
   }
+  if (absl::IsUnimplemented(status)) {
+    return absl::UnimplementedError(
+        absl::StrCat("the planner at ", address_, " is of an older version, which cannot do this"));
+  }
   return status;
 }
 
@@ -230,6 +234,12 @@ absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
 
 absl::StatusOr<v1::CancelRunReply> Client::CancelRun(const v1::CancelRunRequest& request) {
   return Call(&v1::PlannerService::Stub::CancelRun, request);
+}
+
+absl::StatusOr<v1::Run> Client::SetPriority(const v1::SetPriorityRequest& request) {
+  auto reply = Call(&v1::PlannerService::Stub::SetPriority, request);
+  if (!reply.ok()) return reply.status();
+  return reply->run();
 }
 
 absl::StatusOr<v1::WorkerInfo> Client::HoldWorker(const v1::HoldWorkerRequest& request) {

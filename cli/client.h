@@ -33,6 +33,7 @@ class Client {
   // FailedPrecondition, too: it is to be cancelled, and had come to its end before.
   absl::StatusOr<v1::Task> SetTask(const v1::SetTaskRequest& request);
   absl::StatusOr<v1::CancelRunReply> CancelRun(const v1::CancelRunRequest& request);
+  absl::StatusOr<v1::Run> SetPriority(const v1::SetPriorityRequest& request);
   absl::StatusOr<v1::WorkerInfo> HoldWorker(const v1::HoldWorkerRequest& request);
   absl::StatusOr<v1::WorkerInfo> ReleaseWorker(const v1::ReleaseWorkerRequest& request);
 

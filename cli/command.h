@@ -64,6 +64,7 @@ void AddRuns(CLI::App& app, const Context& context, Command& chosen);
 void AddShow(CLI::App& app, const Context& context, Command& chosen);
 void AddHealth(CLI::App& app, const Context& context, Command& chosen);
 void AddHold(CLI::App& app, const Context& context, Command& chosen);
+void AddPriority(CLI::App& app, const Context& context, Command& chosen);
 void AddWorkers(CLI::App& app, const Context& context, Command& chosen);
 void AddUpgrade(CLI::App& app, const Context& context, Command& chosen);
 void AddStore(CLI::App& app, const Context& context, Command& chosen);

@@ -66,6 +66,7 @@ int Main(int argc, char** argv) {
   AddProblems(app, context, chosen);
   AddHealth(app, context, chosen);
   AddHold(app, context, chosen);
+  AddPriority(app, context, chosen);
   AddWorkers(app, context, chosen);
   AddStore(app, context, chosen);
   AddUpgrade(app, context, chosen);

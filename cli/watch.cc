@@ -219,7 +219,7 @@ std::string WaitsForWorker(const v1::ListReply& list) {
     }
     return absl::StrCat("no worker ", Wanted(task, needs),
                         "is connected: the run waits for one; `warpsmith up` or "
-                        "`warpsmith-worker --device DEVICE` starts it");
+                        "`warpsmith-worker` starts it");
   }
   return "";
 }

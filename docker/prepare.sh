@@ -34,7 +34,9 @@ place() {
 }
 
 if [ ! -e "$authority/ca.crt" ]; then certs init; fi
-identity planner planner $WARPSMITH_USER planner planner-1 planner-2
+for planner in planner-1 planner-2; do
+  identity "$planner" "$planner" $WARPSMITH_USER planner "$planner"
+done
 identity fleet worker $WARPSMITH_USER worker worker-cuda0 worker-host
 identity prometheus prometheus $PROMETHEUS_USER reader
 identity operator operator $WARPSMITH_USER operator

@@ -260,6 +260,7 @@ class Watched {
  private:
   absl::Status StartMetrics(const Flags& flags, const Admission& admission, PlannerMetrics* metrics,
                             const Server& server, const Planner& planner) {
+    metrics->metrics().Keeps(flags.dir);
     const auto text = [&admission, metrics, dir = flags.dir] {
       if (const auto identity = admission.guard->identity(); identity != nullptr) {
         metrics->metrics().CertificateEnds(identity->own.not_after);

@@ -35,6 +35,7 @@
 #include "worker/agent/device_evaluator.h"
 #include "worker/agent/optimiser.h"
 #include "worker/call/call_timer.h"
+#include "worker/card/claim.h"
 #include "worker/card/strangers.h"
 #include "worker/card/watch.h"
 #include "worker/daemon/daemon.h"
@@ -45,7 +46,6 @@
 #include "worker/daemon/planner_link.h"
 #include "worker/daemon/secret.h"
 #include "worker/device/compile_pool.h"
-#include "worker/device/cublaslt.h"
 #include "worker/device/device.h"
 #include "worker/device/lacks.h"
 #include "worker/device/target.h"
@@ -72,7 +72,7 @@ constexpr absl::Duration kBetweenReadings = absl::Milliseconds(200);
 constexpr int kMayPass = 1, kUsage = 2;
 
 struct Flags {
-  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, nvml;
+  std::string dir, planner, device = "auto", name, python, nvrtc, cublaslt, nvml;
   telemetry::LogFlags log;
   int compile_jobs = 0;
   std::string memory_budget;
@@ -150,7 +150,7 @@ absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
 }
 
 // The library that tells of the card; null: there is no card, or none that it tells of, and then
-// `missing` says why. An error: it was named, and is none.
+// why is added to `missing`. An error: it was named, and is none.
 absl::StatusOr<std::unique_ptr<device::Nvml>> OpenNvml(const Flags& flags, std::string* missing) {
   if (flags.device == "host" && flags.nvml.empty()) return nullptr;
   auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
@@ -159,8 +159,10 @@ absl::StatusOr<std::unique_ptr<device::Nvml>> OpenNvml(const Flags& flags, std::
     return absl::Status(nvml.status().code(), absl::StrCat("--nvml ", flags.nvml, ": ",
                                                            std::string(nvml.status().message())));
   }
-  *missing = absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
-  telemetry::Log(daemon::told::kCardUnwatched, {{"reason", *missing}});
+  const std::string unwatched =
+      absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
+  telemetry::Log(daemon::told::kCardUnwatched, {{"reason", unwatched}});
+  absl::StrAppend(missing, missing->empty() ? "" : "; ", unwatched);
   return nullptr;
 }
 
@@ -365,8 +367,23 @@ class LeaseInHand {
   std::string lease_ ABSL_GUARDED_BY(mutex_), task_ ABSL_GUARDED_BY(mutex_);
 };
 
-int Run(Flags flags, const telemetry::Notifier& notifier) {
-  SignalWatch signals(notifier, absl::Seconds(flags.grace));
+// Prints what --device may name.
+int ListDevices() {
+  const auto cards = device::ListCards();
+  if (!cards.ok() && !absl::IsNotFound(cards.status())) {
+    std::fprintf(stderr, "%s\n", std::string(cards.status().message()).c_str());
+    return kMayPass;
+  }
+  if (cards.ok()) {
+    for (const device::VisibleCard& card : *cards) std::printf("%s\n", card.name.c_str());
+  }
+  std::printf("host\n");
+  return 0;
+}
+
+// `note`: what there is to know of its device.
+int Run(Flags flags, const std::string& note, SignalWatch& signals,
+        const telemetry::Notifier& notifier) {
   signal(SIGPIPE, SIG_IGN);
   if (absl::Status tls = CheckTls(flags); !tls.ok()) {
     return Fail(std::string(tls.message()), MayPass(tls) ? kMayPass : kUsage);
@@ -389,7 +406,11 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
-  std::string missing;
+  std::string missing = flags.device == "host" ? "" : note;
+  if (!note.empty()) {
+    telemetry::Log(missing.empty() ? daemon::told::kNoCard : daemon::told::kCardUnclaimed,
+                   {{"reason", note}});
+  }
   const auto opened = OpenNvml(flags, &missing);
   if (!opened.ok()) return Fail(std::string(opened.status().message()), kUsage);
   device::Nvml* const nvml = opened->get();
@@ -422,12 +443,9 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
     if (flags.nvrtc.empty()) flags.nvrtc = torch->nvrtc;
     if (flags.cublaslt.empty()) flags.cublaslt = torch->cublaslt;
   }
-  if (device->kind == "cuda") {
-    auto library = device::CublasLt::Open(flags.cublaslt);
-    if (library.ok()) device->library = (*library)->name();
-    spdlog::info("products by a library: {}",
-                 library.ok() ? device->library : std::string(library.status().message()));
-  }
+  const device::Software software =
+      device::FindSoftware(!flags.python.empty(), flags.nvrtc, flags.cublaslt, *device);
+  if (!device->library.empty()) spdlog::info("products by a library: {}", device->library);
 
   LeaseInHand in_hand;
   base::LineTap judge_said(in_hand.Teller(daemon::told::kJudgeSaid));
@@ -464,8 +482,14 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
                                    {"--memory-budget", flags.memory_budget});
   }
   judge::JudgeClient judge(judge_options);
+  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
+  daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
+  metrics.metrics().Keeps(flags.dir);
   agent::DeviceEvaluator::Settings settings;
   settings.use_torch = !flags.python.empty();
+  settings.on_activity = [&metrics](agent::Activity next, double oracle_seconds) {
+    metrics.Do(next, oracle_seconds);
+  };
   call::CallTimer::Options timer_options;
   timer_options.python = flags.python;
   timer_options.python_path = base::PythonFolder(base::ProgramFolder());
@@ -490,14 +514,12 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
         return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
       },
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
-  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
-  for (const std::string& lack : device::Lacks(*device, !flags.python.empty())) {
+  for (const std::string& lack : device::Lacks(*device, software)) {
     telemetry::Log(daemon::told::kLacks, {{"reason", lack}});
     absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
   }
   info.set_health_reason(missing);
-  daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
   if (!watched.ok()) {
     return Fail(std::string(watched.status().message()),
@@ -559,9 +581,13 @@ int main(int argc, char** argv) {
                  "HOST:PORT where others reach that, if not where it listens; of 0.0.0.0:PORT this "
                  "machine's host name, if not given")
       ->needs("--listen-http");
-  app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
+  app.add_option(
+         "--device", flags.device,
+         "cuda: the first card that no other worker of this machine has; auto: so, or host, "
+         "the processor, where there is no card; or one of --list-devices: host, cuda:0, ...")
+      ->capture_default_str();
   app.add_option("--name", flags.name,
-                 "unique among a planner's workers; HOST-DEVICE if not given");
+                 "unique among a planner's workers; HOST-DEVICE if not given, as gpu7-cuda0");
   app.add_option("--python", flags.python, "Python with PyTorch, for the PyTorch oracle");
   app.add_option("--cublaslt", flags.cublaslt,
                  "path of libcublasLt.so; that of --python, or the system's, if not given");
@@ -590,16 +616,22 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsage;
   }
-  if (flags.list_devices) {
-    for (const std::string& card : device::ListCudaDevices()) std::printf("%s\n", card.c_str());
-    std::printf("host\n");
-    return 0;
-  }
-  if (flags.name.empty()) flags.name = DefaultName(flags.device);
+  if (flags.list_devices) return ListDevices();
+  const telemetry::Notifier notifier(getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
+                                     getenv("WATCHDOG_PID"));
+  unsetenv("NOTIFY_SOCKET");  // not for what it starts
+  SignalWatch signals(notifier, absl::Seconds(flags.grace));
+  auto found = card::FindDevice(flags.device, &device::ListCards);
+  if (flags.name.empty()) flags.name = DefaultName(found.ok() ? found->device : flags.device);
   if (absl::Status started = telemetry::StartLog("worker", flags.log, flags.name); !started.ok()) {
     return Fail(std::string(started.message()), kUsage);
   }
   rpc::LogWhatGrpcSays();
+  if (!found.ok()) {
+    return Fail(
+        absl::StrCat("--device ", flags.device, ": ", std::string(found.status().message())),
+        absl::IsInvalidArgument(found.status()) ? kUsage : kMayPass);
+  }
   if (!IsName(flags.name)) {
     return Fail(absl::StrCat("--name '", flags.name, "': use letters, digits, '.', '_', '-'"),
                 kUsage);
@@ -611,8 +643,7 @@ int main(int argc, char** argv) {
     flags.compile_jobs =
         std::clamp<int>(std::thread::hardware_concurrency(), 1, device::kMaxCompileProcesses);
   }
-  const telemetry::Notifier notifier(getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
-                                     getenv("WATCHDOG_PID"));
-  unsetenv("NOTIFY_SOCKET");  // not for what it starts
-  return Run(std::move(flags), notifier);
+  flags.device = found->device;
+  found->claim.Sign(flags.name);
+  return Run(std::move(flags), found->note, signals, notifier);
 }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -56,7 +57,7 @@ struct Flags {
   std::vector<std::string> labels;
   std::string memory_budget;
   bool allow_shared = false;
-  std::string listen, listen_http;
+  std::string listen, listen_http, listen_page;
   bool detach = false;
 };
 
@@ -84,13 +85,14 @@ absl::Status TakeLock(const Context& context) {
   return absl::OkStatus();
 }
 
-// Cards of this machine, as the worker sees them.
+// Cards of this machine, as the worker sees them. FailedPrecondition: it does not.
 absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
   const std::string program = context.bin_dir + "/warpsmith-worker";
   auto child = base::Child::Start({program, "--list-devices"});
   if (!child.ok()) return child.status();
   (*child)->CloseInput();
   std::vector<std::string> cards;
+  bool listed = false;
   while (true) {
     absl::StatusOr<std::string> line = (*child)->ReadLine(base::Now() + kListLimit);
     if (absl::IsOutOfRange(line.status())) break;
@@ -99,6 +101,12 @@ absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
                                               std::string(line.status().message())));
     }
     if (absl::StartsWith(*line, "cuda:")) cards.push_back(*line);
+    listed = listed || *line == "host";  // the last
+  }
+  if (!listed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the driver of its cards does not start: ", (*child)->errors(),
+                     "mend that, or say --device host to work on the processor"));
   }
   return cards;
 }
@@ -198,6 +206,7 @@ class Up {
               << (devices->empty() ? "" : " on " + absl::StrJoin(*devices, ", ")) << "\n"
               << "warpsmith: board " << context_.dir << "/board.md, logs " << context_.dir
               << "/logs\n";
+    if (!flags_.listen_page.empty()) SayPage();
     ready();
 
     absl::Status ended = Tend(ends, devices->size());
@@ -214,6 +223,14 @@ class Up {
     return absl::StrCat(context_.dir, "/logs/", name, ".log");
   }
 
+  // To the one who asked for it, also where it goes to the background.
+  void SayPage() const {
+    const auto page = base::ReadFile(context_.dir + "/planner.page");
+    say_(absl::StrCat(
+        "page http://",
+        page.ok() ? std::string(absl::StripAsciiWhitespace(*page)) : flags_.listen_page, "/"));
+  }
+
   absl::Status StartPlanner(const sigset_t& ends) {
     ChildSpec planner{
         "planner", {Program("warpsmith-planner"), "--dir", context_.dir}, Log("planner")};
@@ -222,6 +239,9 @@ class Up {
     }
     if (!flags_.listen_http.empty()) {
       planner.argv.insert(planner.argv.end(), {"--listen-http", flags_.listen_http});
+    }
+    if (!flags_.listen_page.empty()) {
+      planner.argv.insert(planner.argv.end(), {"--listen-page", flags_.listen_page});
     }
     supervisor_.Start(planner);
     const base::Instant late = base::Now() + kStartLimit;
@@ -498,6 +518,8 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
   sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");
   sub->add_option("--listen-http", flags->listen_http,
                   "HOST:PORT of the planner's metrics and health, by HTTP; workers choose a port");
+  sub->add_option("--listen-page", flags->listen_page,
+                  "127.0.0.1:PORT of the page for people with a browser (0 picks one)");
   sub->add_flag("--detach", flags->detach, "go to the background; `warpsmith down` ends it");
   sub->callback([&context, &chosen, flags] {
     chosen = [&context, flags] { return RunUp(context, *flags); };

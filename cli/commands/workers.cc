@@ -23,7 +23,7 @@ absl::StatusOr<int> Workers(const Context& context) {
   }
   if (list->workers().empty()) {
     std::cerr << "no worker is connected: start some with `warpsmith up`, or one with "
-                 "`warpsmith-worker --device DEVICE`\n";
+                 "`warpsmith-worker`\n";
   }
   Table table({{"worker"},
                {"arch"},

@@ -44,6 +44,7 @@ constexpr Rule kRules[] = {
     {"/warpsmith.v1.PlannerService/GetBoard", kForClients, kLookers},
     {"/warpsmith.v1.PlannerService/SetTask", kForPeople, kSubmitters, Bits(kSubmitter)},
     {"/warpsmith.v1.PlannerService/CancelRun", kForPeople, kSubmitters, Bits(kSubmitter)},
+    {"/warpsmith.v1.PlannerService/SetPriority", kForPeople, kSubmitters, Bits(kSubmitter)},
     {"/warpsmith.v1.PlannerService/HoldWorker", kForPeople, kOperators},
     {"/warpsmith.v1.PlannerService/ReleaseWorker", kForPeople, kOperators},
     {"/grpc.health.v1.Health/Check", kByGrpc, kEverybody},

@@ -43,10 +43,11 @@ TEST_CASE("roles may what they are for") {
   const std::map<Role, std::set<std::string>> may = {
       {Role::kNobody, {}},
       {Role::kWorker, {"Synchronize"}},
-      {Role::kSubmitter, {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun"}},
+      {Role::kSubmitter,
+       {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun", "SetPriority"}},
       {Role::kOperator,
-       {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun", "HoldWorker",
-        "ReleaseWorker", "ServerReflectionInfo"}},
+       {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun", "SetPriority",
+        "HoldWorker", "ReleaseWorker", "ServerReflectionInfo"}},
       {Role::kReader, {"List", "GetTask", "GetBoard"}},
       {Role::kPlanner, {}},
   };
@@ -61,8 +62,10 @@ TEST_CASE("roles may what they are for") {
     }
   }
   const Caller submitter{Role::kSubmitter, "ci"}, op{Role::kOperator, "ada"};
-  CHECK(IsOwnOnly(submitter, "/warpsmith.v1.PlannerService/CancelRun"));
-  CHECK_FALSE(IsOwnOnly(op, "/warpsmith.v1.PlannerService/CancelRun"));
+  for (const char* name : {"SetTask", "CancelRun", "SetPriority"}) {
+    CHECK(IsOwnOnly(submitter, std::string("/warpsmith.v1.PlannerService/") + name));
+    CHECK_FALSE(IsOwnOnly(op, std::string("/warpsmith.v1.PlannerService/") + name));
+  }
   CHECK(IsOwnOnly({Role::kWorker, "w"}, "/warpsmith.v1.WorkerService/Synchronize"));
 }
 
@@ -96,7 +99,9 @@ TEST_CASE("who may ask for what by the page") {
     for (const char* name : {"you", "state", "events", "task", "board"}) {
       CHECK(may(std::string("/page/") + name) == (submits || role == Role::kReader));
     }
-    for (const char* name : {"SetTask", "CancelRun"}) CHECK(may(service + name) == submits);
+    for (const char* name : {"SetTask", "CancelRun", "SetPriority"}) {
+      CHECK(may(service + name) == submits);
+    }
     for (const char* name : {"HoldWorker", "ReleaseWorker"}) CHECK(may(service + name) == operates);
     // What the page does not do goes by gRPC alone.
     for (const char* name : {"Submit", "List", "GetTask", "GetBoard"})

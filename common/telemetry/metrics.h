@@ -68,19 +68,24 @@ class Metrics {
   // Of this process' own certificate; called again when it changes.
   void CertificateEnds(absl::Time at);
 
+  // Where the process keeps what has to outlive it: each scrape says how full the disk is. Once.
+  void Keeps(std::string folder);
+
   // In Prometheus' text format, with what the process is just now.
   std::string Text();
 
  private:
   struct Family;
   const Family& Find(absl::string_view name, MetricKind kind) const;
-  prometheus::Labels LabelsOf(const Metric& metric, const std::vector<std::string>& values) const;
+  static prometheus::Labels LabelsOf(const Family& family, const std::vector<std::string>& values);
   void ReadProcess();
+  void ReadDisk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reading_);
 
   prometheus::Registry registry_;
   absl::flat_hash_map<std::string, std::unique_ptr<Family>> families_;
   absl::Mutex reading_;
   absl::Mutex mutex_;
+  std::string folder_ ABSL_GUARDED_BY(reading_);
   std::map<std::string, prometheus::MetricFamily> published_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,10 @@
 #include "common/telemetry/metrics.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
+
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::telemetry {
 namespace {
@@ -59,6 +62,19 @@ TEST_CASE("a process tells of itself") {
     metrics.Text();
     REQUIRE(i < 10'000);
   }
+}
+
+TEST_CASE("a process tells how full the disk of its folder is") {
+  Metrics metrics({}, "test", "1");
+  CHECK_THAT(metrics.Text(), !Contains("\nwarpsmith_disk_size_bytes "));
+  const support::TemporaryFolder folder;
+  metrics.Keeps(folder.path());
+  metrics.Text();
+  const auto disk = std::filesystem::space(folder.path());
+  CHECK(metrics.Gauge("warpsmith_disk_size_bytes").Value() == static_cast<double>(disk.capacity));
+  CHECK(metrics.Gauge("warpsmith_disk_available_bytes").Value() >= 0);
+  CHECK(metrics.Gauge("warpsmith_disk_available_bytes").Value() <=
+        static_cast<double>(disk.capacity));
 }
 
 TEST_CASE("names follow the conventions") {

@@ -88,7 +88,11 @@ def fleet_work() -> Row:
     return Row("Work", [
         lines("Tasks by state", "Outside the archive. Queued ones with idle workers are nobody's.", Unit.COUNT,
               Query(f"sum by (state) (cluster_state:warpsmith_tasks:leader{{{CLUSTER}}})", "{{state}}"),
-              stacked=Stacked.SUM, alerts=["WarpsmithTasksNotTaken", "WarpsmithNoWorkers"]),
+              width=12, stacked=Stacked.SUM, alerts=["WarpsmithTasksNotTaken", "WarpsmithNoWorkers"]),
+        lines("Tasks to do by architecture", "That wait or are worked on, by the kind of card that they are for: as many workers have "
+              "something to do. Any: the first worker that takes one says which.", Unit.COUNT,
+              Query(f"sum by (arch) (cluster_arch_state:warpsmith_tasks:leader{{{CLUSTER}, state=~\"queued|leased\"}})",
+                    "{{arch}}"), width=12, stacked=Stacked.SUM),
         lines("Longest wait over time", "How long the task waited that had waited longest.", Unit.SECONDS,
               Query(of_leader(f"warpsmith_queue_oldest_seconds{{{CLUSTER}}}"), "longest wait"),
               limits=rising(orange=900), alerts=["WarpsmithQueueOld"]),
@@ -100,11 +104,13 @@ def fleet_work() -> Row:
               Query(of_leader(f"warpsmith_run_speedup_ratio{{{CLUSTER}}}", "run"), "{{run}}"), ratio=True),
         lines("Gain of a device's hour", "Sum of the logarithms of speedups over the kernels before, an hour of a device, over the "
               "last hour.", Unit.GAIN_PER_HOUR,
-              Query(f"cluster:warpsmith_log_speedup:gain_per_device_hour_1h{{{CLUSTER}}}", "gain")),
+              Query(f"cluster:warpsmith_log_speedup:gain_per_device_hour_1h{{{CLUSTER}}}", "gain"), width=12),
         lines("Kernels accepted", "That became their task's best.", Unit.PER_SECOND,
-              Query(f"sum(rate(warpsmith_incumbents_accepted_total{{{CLUSTER}}}[$__rate_interval]))", "accepted")),
+              Query(f"sum(rate(warpsmith_incumbents_accepted_total{{{CLUSTER}}}[$__rate_interval]))", "accepted"), width=12),
         rows_of("Runs", "The newest 50 that are open, or done. A name leads to its page.",
                 Column("Score", Unit.TIMES, Query(of_leader(f"warpsmith_run_speedup_ratio{{{CLUSTER}}}", "run"))),
+                Column("Expected", Unit.TIMES,
+                       Query(of_leader(f"warpsmith_run_expected_ratio{{{CLUSTER}}}", "run"))),
                 Column("At the speed of light", Unit.TIMES,
                        Query(of_leader(f"warpsmith_run_limit_ratio{{{CLUSTER}}}", "run"))),
                 Column("Device hours", Unit.HOURS,
@@ -131,6 +137,10 @@ def fleet_trials() -> Row:
               *quantiles("warpsmith_worker_trial_seconds", CLUSTER), alerts=["WarpsmithWorkersStuck"]),
         lines("Time by phase", "What workers' time of the last 5 minutes went into.", Unit.SHARE,
               Query(f"cluster_phase:warpsmith_worker_phase_seconds:share5m{{{CLUSTER}}}", "{{phase}}"),
+              stacked=Stacked.SUM, top=1),
+        lines("Time by activity", "What workers' time of the last 5 minutes went into. Wait: for compilers, with nothing to judge; "
+              "oracle: inputs, reference and baselines; propose: the next candidate, with nothing under way.", Unit.SHARE,
+              Query(f"cluster_activity:warpsmith_worker_activity_seconds:share5m{{{CLUSTER}}}", "{{activity}}"),
               stacked=Stacked.SUM, top=1),
         lines("Judge and compilers", "How many are at work. A judge has its device for itself; compilers are processes.",
               Unit.PLAIN,
@@ -168,16 +178,19 @@ def fleet_workers() -> Row:
               limits=rising(orange=0.1), alerts=["WarpsmithWorkersDown"]),
         lines("Workers without a planner", "Share of the workers that the planner answered nothing for two minutes.",
               Unit.SHARE,
-              Query(f"avg({silent})", "cut off"), top=1,
+              Query(f"avg({silent})", "cut off"), width=6, top=1,
               limits=rising(orange=0.1, red=0.5), alerts=["WarpsmithWorkersCutOff", "WarpsmithPlannerNotHeard"]),
         lines("Results that wait", "What workers keep until the planner takes it: the fullest one, and all. From 64 MiB on a "
               "worker thins its trials, at 256 MiB it drops some.", Unit.BYTES,
               Query(f"max(warpsmith_worker_outbox_bytes{{{CLUSTER}}})", "fullest"),
-              Query(f"sum(warpsmith_worker_outbox_bytes{{{CLUSTER}}})", "all"), alerts=["WarpsmithOutboxGrows"]),
+              Query(f"sum(warpsmith_worker_outbox_bytes{{{CLUSTER}}})", "all"), width=6, alerts=["WarpsmithOutboxGrows"]),
         lines("File descriptors", "Share that is open of those that may be: the fullest process of each kind.",
               Unit.SHARE,
-              Query(f"max by (job) (process_open_fds{{{CLUSTER}}} / process_max_fds{{{CLUSTER}}})", "{{job}}"), top=1,
+              Query(f"max by (job) (process_open_fds{{{CLUSTER}}} / process_max_fds{{{CLUSTER}}})", "{{job}}"), width=6, top=1,
               limits=rising(orange=0.7), alerts=["WarpsmithFileDescriptors"]),
+        lines("Disks", "Share that is used of the disks with processes' folders: the fullest of each kind.", Unit.SHARE,
+              Query(f"max by (job) (1 - warpsmith_disk_available_bytes{{{CLUSTER}}} / warpsmith_disk_size_bytes{{{CLUSTER}}})",
+                    "{{job}}"), width=6, top=1, limits=rising(orange=0.9), alerts=["WarpsmithDiskNearlyFull"]),
         rows_of("Workers to look at", "Those with most results that wait, and what they do. A name leads to its page.",
                 Column("Results that wait", Unit.BYTES,
                        Query(f"topk(20, max by (worker) (warpsmith_worker_outbox_bytes{{{CLUSTER}}}))")),
@@ -227,7 +240,7 @@ def fleet() -> Page:
 
 
 def run() -> Page:
-    score, limit = (of_leader(f"warpsmith_run_{name}_ratio{{{RUN}}}") for name in ("speedup", "limit"))
+    score, expected, limit = (of_leader(f"warpsmith_run_{name}_ratio{{{RUN}}}") for name in ("speedup", "expected", "limit"))
     seconds = of_leader(f"warpsmith_run_device_seconds{{{RUN}}}")
     tasks = of_leader(f"sum by (cluster, instance) (warpsmith_run_tasks{{{RUN}}})")
     still_open = of_leader(
@@ -235,19 +248,22 @@ def run() -> Page:
     now = Row("Now", [
         number("Score", "Geometric mean of speedups over the strongest baseline; a task without a kernel counts as 1.",
                Unit.TIMES, Query(score), decimals=2),
+        number("Expected", "What the score would be if the budgets that are left brought what leases are given out by: an "
+               "optimistic guess from what each task's last slices brought. Tasks without a kernel count as 1.",
+               Unit.TIMES, Query(expected), decimals=2),
         number("At the speed of light", "What the score would be with every kernel that was found at its device's speed of light.",
                Unit.TIMES, Query(limit), decimals=2),
         number("Room", "How many times higher the score at the speed of light is: near 1 there is nothing left to gain.",
-               Unit.TIMES, Query(f"{limit} / {score}"), decimals=2),
+               Unit.TIMES, Query(f"{limit} / {score}"), width=3, decimals=2),
         number("Tasks over", "Share that is not queued, leased or held any more.", Unit.SHARE,
-               Query(f"1 - {still_open} / {tasks}")),
-        number("Device hours", "That were spent on it.", Unit.HOURS, Query(f"{seconds} / 3600"), decimals=2),
+               Query(f"1 - {still_open} / {tasks}"), width=3),
+        number("Device hours", "That were spent on it.", Unit.HOURS, Query(f"{seconds} / 3600"), width=3, decimals=2),
         number("Gain an hour so far", "Sum of the logarithms of its speedups over the baselines, for each device hour spent.",
-               Unit.GAIN_PER_HOUR, Query(f"ln({score}) * {tasks} / ({seconds} > 0) * 3600"), decimals=2),
+               Unit.GAIN_PER_HOUR, Query(f"ln({score}) * {tasks} / ({seconds} > 0) * 3600"), width=3, decimals=2),
     ])
     over_time = Row("Over time", [
-        lines("Score over time", "Reached, and what would be reached at the speed of light.", Unit.TIMES,
-              Query(score, "reached"), Query(limit, "at the speed of light"), width=12, ratio=True),
+        lines("Score over time", "Reached, expected of the budgets that are left, and what would be reached at the speed of light.",
+              Unit.TIMES, Query(score, "reached"), Query(expected, "expected"), Query(limit, "at the speed of light"), width=12, ratio=True),
         lines("Tasks of the run by state", "Tasks outside the archive.", Unit.COUNT,
               Query(of_leader(f"warpsmith_run_tasks{{{RUN}}}", "state"), "{{state}}"), width=12, stacked=Stacked.SUM),
         lines("Device hours over time", "They are counted where a lease ends.", Unit.HOURS,
@@ -270,6 +286,11 @@ def process(labels: str, legend: str) -> Row:
         lines("Open files", "Share of the file descriptors that it may have.", Unit.SHARE,
               Query(f"process_open_fds{{{labels}}} / process_max_fds{{{labels}}}", legend), top=1,
               limits=rising(orange=0.7), alerts=["WarpsmithFileDescriptors"]),
+        lines("Disk used", "Share of the disk with its folder.", Unit.SHARE,
+              Query(f"1 - warpsmith_disk_available_bytes{{{labels}}} / warpsmith_disk_size_bytes{{{labels}}}", legend), top=1,
+              limits=rising(orange=0.9), alerts=["WarpsmithDiskNearlyFull"]),
+        lines("Disk left", "What it may still write to the disk with its folder.", Unit.BYTES,
+              Query(f"warpsmith_disk_available_bytes{{{labels}}}", legend)),
     ])
 
 
@@ -328,6 +349,10 @@ def worker() -> Page:
         lines("Time by phase", "What its time goes into. Opening: reference and baselines.", Unit.SHARE,
               Query(f"sum by (phase) (rate(warpsmith_worker_phase_seconds_total{{{WORKER}}}[$__rate_interval]))",
                     "{{phase}}"), stacked=Stacked.SHARE),
+        lines("Time by activity", "What its time goes into. Wait: for compilers, with nothing to judge; oracle: inputs, reference and "
+              "baselines; propose: the next candidate, with nothing under way.", Unit.SHARE,
+              Query(f"sum by (activity) (rate(warpsmith_worker_activity_seconds_total{{{WORKER}}}[$__rate_interval]))",
+                    "{{activity}}"), stacked=Stacked.SHARE),
         lines("Judge and compilers", "Share of the time that the judge is at work, and how many compilers are.",
               Unit.PLAIN,
               Query(f"rate(warpsmith_worker_judge_seconds_total{{{WORKER}}}[$__rate_interval])", "judge"),
@@ -350,6 +375,7 @@ def worker() -> Page:
               *quantiles("warpsmith_worker_call_seconds", WORKER)),
         lines("Results that wait", "What the planner has not taken yet. From 64 MiB on trials are thinned, at 256 MiB some are "
               "dropped.", Unit.BYTES, Query(f"warpsmith_worker_outbox_bytes{{{WORKER}}}", "kept"),
+              Query(f"warpsmith_worker_outbox_limit_bytes{{{WORKER}}}", "limit"),
               alerts=["WarpsmithOutboxGrows"]),
     ])
     workers = chosen("worker", "Worker", f"label_values(warpsmith_worker_info{{{CLUSTER}}}, worker)")
@@ -377,6 +403,14 @@ def planner_store() -> Row:
               Query(behind, "{{instance}}"), limits=rising(orange=20000), alerts=["WarpsmithCheckpointBehind"]),
         lines("Writes under way", "That are not durable yet.", Unit.COUNT,
               Query(f"warpsmith_planner_uncommitted_writes{{{PLANNER}}}", "{{instance}}")),
+        lines("Limits", "Share of what the leader takes at most: workers, tasks outside the archive, writes that are not durable yet.",
+              Unit.SHARE,
+              Query(of_leader(f"sum by (cluster, instance) (warpsmith_workers{{{CLUSTER}, state!~\"left|lost\"}}) "
+                              f"/ on (cluster, instance) warpsmith_planner_workers_limit{{{CLUSTER}}}"), "workers"),
+              Query(of_leader(f"sum by (cluster, instance) (warpsmith_tasks{{{CLUSTER}}}) "
+                              f"/ on (cluster, instance) warpsmith_planner_tasks_limit{{{CLUSTER}}}"), "tasks"),
+              Query(of_leader(f"warpsmith_planner_uncommitted_writes{{{CLUSTER}}} "
+                              f"/ warpsmith_planner_uncommitted_writes_limit{{{CLUSTER}}}"), "writes"), top=1),
     ])
 
 

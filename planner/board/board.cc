@@ -237,11 +237,11 @@ std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& ta
   } else {
     absl::StrAppend(&text, "No kernel has passed the judge yet.\n");
   }
-  absl::StrAppend(&text, tasks.size(),
-                  tasks.size() == 1 ? " task: " : " tasks: ", CountsByState(tasks), ". ", trials,
-                  " trials in ", absl::StrFormat("%.0f", seconds), " device seconds, budget ",
-                  absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
-                  Plain(run.policy()), ".\n");
+  absl::StrAppend(
+      &text, tasks.size(), tasks.size() == 1 ? " task: " : " tasks: ", CountsByState(tasks), ". ",
+      trials, " trials in ", absl::StrFormat("%.0f", seconds), " device seconds, budget ",
+      absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ", Plain(run.policy()),
+      run.priority() == 0 ? "" : absl::StrCat(", priority ", run.priority()), ".\n");
   if (alarms > 0) {
     absl::StrAppend(
         &text, "**", alarms, alarms == 1 ? " alarm**" : " alarms**",

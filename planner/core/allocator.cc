@@ -26,32 +26,71 @@ double Gain(const v1::SliceGain& slice) {
   return std::max(0.0, std::log(slice.speedup_after() / slice.speedup_before()));
 }
 
+// What is known of a task before its next slice.
+struct Prospect {
+  double budget = 0, spent = 0;  // seconds
+  int slices = 0;
+  double headroom = 0;
+  bool tried = false;
+  double gain = 0, seconds = 0;  // of the slices so far, each older one with half the weight
+};
+
+Prospect ProspectOf(const v1::Task& task) {
+  Prospect prospect = {.budget = task.seconds_budget(),
+                       .spent = task.seconds_spent(),
+                       .slices = task.slices(),
+                       .headroom = Headroom(task),
+                       .tried = task.gains_size() > 0};
+  double weight = 1;
+  for (int i = task.gains_size() - 1; i >= 0; --i, weight *= kHistoryWeight) {
+    prospect.gain += weight * Gain(task.gains(i));
+    prospect.seconds += weight * task.gains(i).seconds();
+  }
+  return prospect;
+}
+
+double SliceOf(double budget, double spent, int slices) {
+  const double left = budget - spent;
+  if (left < kMinSliceSeconds) return 0;
+  // Slices that ended early, lost or failed, do not count.
+  const double share = slices == 0 ? kFirstSlice : kNextSlice;
+  const double slice = std::max(kMinSliceSeconds, share * budget);
+  return left - slice < kMinSliceSeconds ? left : slice;
+}
+
+double RateOf(const Prospect& of, double slice) {
+  if (!of.tried) return kUntriedGain / slice;
+  const double hoped = kOptimism * of.headroom * slice / (of.spent + slice);
+  const double rate = (kGainDecay * of.gain + hoped) / (of.seconds + slice);
+  return std::min(rate, of.headroom / slice);
+}
+
 }  // namespace
 
 double NextSlice(const v1::Task& task) {
-  const double left = task.seconds_budget() - task.seconds_spent();
-  if (left < kMinSliceSeconds) return 0;
-  // Slices that ended early, lost or failed, do not count.
-  const double share = task.slices() == 0 ? kFirstSlice : kNextSlice;
-  const double slice = std::max(kMinSliceSeconds, share * task.seconds_budget());
-  return left - slice < kMinSliceSeconds ? left : slice;
+  return SliceOf(task.seconds_budget(), task.seconds_spent(), task.slices());
 }
 
 double ExpectedGain(const v1::Task& task) {
   const double slice = NextSlice(task);
-  if (slice <= 0) return 0;
-  if (task.gains_size() == 0) return kUntriedGain / slice;
-  double gain = 0;
-  double seconds = 0;
-  double weight = 1;
-  for (int i = task.gains_size() - 1; i >= 0; --i, weight *= kHistoryWeight) {
-    gain += weight * Gain(task.gains(i));
-    seconds += weight * task.gains(i).seconds();
+  return slice <= 0 ? 0 : RateOf(ProspectOf(task), slice);
+}
+
+double ExpectedGainOfRest(const v1::Task& task) {
+  Prospect next = ProspectOf(task);
+  double sum = 0;
+  while (true) {
+    const double slice = SliceOf(next.budget, next.spent, next.slices);
+    if (slice <= 0) return sum;
+    const double gain = RateOf(next, slice) * slice;
+    sum += gain;
+    next.spent += slice;
+    ++next.slices;
+    next.headroom = std::max(0.0, next.headroom - gain);
+    next.tried = true;
+    next.gain = gain + kHistoryWeight * next.gain;
+    next.seconds = slice + kHistoryWeight * next.seconds;
   }
-  const double headroom = Headroom(task);
-  const double hoped = kOptimism * headroom * slice / (task.seconds_spent() + slice);
-  const double rate = (kGainDecay * gain + hoped) / (seconds + slice);
-  return std::min(rate, headroom / slice);
 }
 
 }  // namespace warpsmith::planner

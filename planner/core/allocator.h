@@ -28,4 +28,13 @@ double NextSlice(const v1::Task& task);
 // Expected gain in log speedup a GPU second over the next slice. 0 where no slice is left.
 double ExpectedGain(const v1::Task& task);
 
+// Whether budget goes into it as things are: it waits, or is worked on.
+inline bool GoesOn(const v1::Task& task) {
+  return task.state() == v1::QUEUED || task.state() == v1::LEASED;
+}
+
+// Expected gain in log speedup over all that is left of the budget: slice after slice, each of
+// which brings what is expected of it once those before it have.
+double ExpectedGainOfRest(const v1::Task& task);
+
 }  // namespace warpsmith::planner

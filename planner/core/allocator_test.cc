@@ -1,6 +1,7 @@
 #include "planner/core/allocator.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,34 @@ TEST_CASE("where the next GPU second pays most") {
   CHECK(ExpectedGain(TaskOf("spent", 20, 10, {{60, 1, 3}})) == 0);
   // Never more than the way to the light.
   CHECK(ExpectedGain(at_light) * NextSlice(at_light) <= std::log(1.01) + 1e-9);
+}
+
+TEST_CASE("what the rest of a budget brings is what its slices bring, one after the other") {
+  const v1::Task last = TaskOf("one slice is left", 20, 10, {{42, 1, 3}});
+  REQUIRE(NextSlice(last) == 18);
+  CHECK(ExpectedGainOfRest(last) == Approx(18 * ExpectedGain(last)));
+  // As if each slice had brought what was expected of it.
+  v1::Task task = TaskOf("several are left", 20, 1, {{10, 1, 1.5}}, 100);
+  const double rest = ExpectedGainOfRest(task);
+  double sum = 0, speedup = 1.5;
+  int slices = 0;
+  for (double slice = NextSlice(task); slice > 0; slice = NextSlice(task), ++slices) {
+    const double gain = slice * ExpectedGain(task);
+    sum += gain;
+    task.set_best_us(task.best_us() / std::exp(gain));
+    task.set_seconds_spent(task.seconds_spent() + slice);
+    v1::SliceGain& told = *task.add_gains();
+    told.set_seconds(slice);
+    told.set_speedup_before(speedup);
+    told.set_speedup_after(speedup *= std::exp(gain));
+  }
+  CHECK(slices == 3);
+  CHECK(rest == Approx(sum));
+  CHECK(rest > 0.1);
+  CHECK(rest < std::log(20));
+  CHECK(ExpectedGainOfRest(task) == 0);
+  // The way to the light is not gone twice.
+  CHECK(ExpectedGainOfRest(TaskOf("near", 10.5, 10, {{1, 1, 50}}, 1'000)) <= std::log(1.05) + 1e-9);
 }
 
 }  // namespace warpsmith::planner

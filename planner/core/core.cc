@@ -71,6 +71,12 @@ absl::Status CheckWhose(const v1::Run& run, const std::string& only_of) {
       only_of, "' may change its own runs: ask an operator"));
 }
 
+absl::Status CheckPriority(int priority) {
+  if (priority >= -kMaxPriority && priority <= kMaxPriority) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a priority of ", priority, ": give ", -kMaxPriority, " to ", kMaxPriority));
+}
+
 // Of how it shares the cards.
 absl::Status CheckTerms(const Submit& command) {
   if (!command.submitter.empty()) {
@@ -86,10 +92,7 @@ absl::Status CheckTerms(const Submit& command) {
     return absl::InvalidArgumentError(
         absl::StrCat("a weight of ", weight, ": give ", kMinWeight, " to ", kMaxWeight));
   }
-  if (command.priority < -kMaxPriority || command.priority > kMaxPriority) {
-    return absl::InvalidArgumentError(absl::StrCat("a priority of ", command.priority, ": give ",
-                                                   -kMaxPriority, " to ", kMaxPriority));
-  }
+  if (absl::Status status = CheckPriority(command.priority); !status.ok()) return status;
   return problem::CheckLabels("the problem set", {command.needs.begin(), command.needs.end()});
 }
 
@@ -336,7 +339,7 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   return {std::move(context.events), reply};
 }
 
-// ---- SetTask, CancelRun ------------------------------------------------------------------------
+// ---- SetTask, CancelRun, SetPriority -----------------------------------------------------------
 
 void Core::TakeBack(Context& context, const std::string& task_id, v1::TaskState to,
                     const std::string& reason) {
@@ -382,14 +385,22 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
   return {std::move(context.events), View(*state_.FindTask(command.task_id))};
 }
 
+absl::StatusOr<const v1::RunRecord*> Core::RunToChange(const std::string& run_id,
+                                                       const std::string& reason,
+                                                       const std::string& only_of) const {
+  const v1::RunRecord* run = state_.FindRun(run_id);
+  if (run == nullptr && state_.IsArchived(run_id)) return Archived(run_id);
+  if (run == nullptr) return NoSuchRun(run_id);
+  if (absl::Status status = CheckReason(reason); !status.ok()) return status;
+  if (absl::Status status = CheckWhose(run->run(), only_of); !status.ok()) return status;
+  return run;
+}
+
 Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
-  const v1::RunRecord* run = state_.FindRun(command.run_id);
-  if (run == nullptr && state_.IsArchived(command.run_id)) return {{}, Archived(command.run_id)};
-  if (run == nullptr) return {{}, NoSuchRun(command.run_id)};
-  if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
-  if (absl::Status status = CheckWhose(run->run(), command.only_of); !status.ok()) {
-    return {{}, status};
-  }
+  const absl::StatusOr<const v1::RunRecord*> record =
+      RunToChange(command.run_id, command.reason, command.only_of);
+  if (!record.ok()) return {{}, record.status()};
+  const v1::RunRecord* const run = *record;
   Context context{now, {}};
   v1::CancelRunReply reply;
   for (const std::string& task_id : run->run().task_ids()) {
@@ -400,6 +411,30 @@ Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
   }
   *reply.mutable_run() = run->run();
   return {std::move(context.events), std::move(reply)};
+}
+
+Outcome<v1::Run> Core::Handle(const SetPriority& command, Now now) {
+  const absl::StatusOr<const v1::RunRecord*> run =
+      RunToChange(command.run_id, command.reason, command.only_of);
+  if (!run.ok()) return {{}, run.status()};
+  if (!command.priority.has_value()) {
+    return {
+        {},
+        absl::InvalidArgumentError(absl::StrCat("run ", command.run_id, ": say which priority, ",
+                                                -kMaxPriority, " to ", kMaxPriority))};
+  }
+  if (absl::Status status = CheckPriority(*command.priority); !status.ok()) return {{}, status};
+  Context context{now, {}};
+  if ((*run)->run().priority() != *command.priority) {
+    v1::Event event;
+    v1::RunChanged& changed = *event.mutable_run_changed();
+    changed.set_run_id(command.run_id);
+    changed.set_arch((*run)->arch());
+    changed.set_priority(*command.priority);
+    changed.set_reason(command.reason);
+    Emit(context, std::move(event));
+  }
+  return {std::move(context.events), (*run)->run()};
 }
 
 // ---- HoldWorker, ReleaseWorker -----------------------------------------------------------------

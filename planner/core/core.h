@@ -55,6 +55,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -186,6 +187,14 @@ struct CancelRun {
   std::string only_of;  // as of SetTask
 };
 
+// Of its tasks, among the submitter's: those that wait, and the others when they wait again.
+struct SetPriority {
+  std::string run_id;
+  std::optional<int> priority;
+  std::string reason;
+  std::string only_of;  // as of SetTask
+};
+
 struct HoldWorker {
   std::string worker_id;
   std::string reason;
@@ -269,6 +278,7 @@ class Core {
   // FailedPrecondition: it is in the archive. PermissionDenied: another submitter's.
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   Outcome<v1::CancelRunReply> Handle(const CancelRun& command, Now now);
+  Outcome<v1::Run> Handle(const SetPriority& command, Now now);
   // NotFound: there is none of that name. One that is neither quarantined nor held stays as it is
   // when it is released.
   Outcome<v1::WorkerInfo> Handle(const HoldWorker& command, Now now);
@@ -300,6 +310,11 @@ class Core {
   // To HELD or CANCELLED, by a person; from its worker, if one has it.
   void TakeBack(Context& context, const std::string& task_id, v1::TaskState to,
                 const std::string& reason);
+
+  // By a person, with that reason. Errors as of CancelRun.
+  absl::StatusOr<const v1::RunRecord*> RunToChange(const std::string& run_id,
+                                                   const std::string& reason,
+                                                   const std::string& only_of) const;
 
   // Runs that are over go to the archive until at most `keep` tasks of such runs are left.
   void Archive(Context& context, int64_t keep);

@@ -24,6 +24,15 @@ bool TaskQueue::Put(const v1::Task& task, int priority) {
   return true;
 }
 
+void TaskQueue::Prioritize(const std::string& id, int priority) {
+  const auto found = known_.find(id);
+  if (found == known_.end() || found->second.priority == priority) return;
+  auto rank = ranks_.extract(RankOf(id, found->second));
+  found->second.priority = priority;
+  std::get<0>(rank.value()) = -priority;
+  ranks_.insert(std::move(rank));
+}
+
 void TaskQueue::Remove(const std::string& id) {
   const auto found = known_.find(id);
   if (found == known_.end()) return;
@@ -68,6 +77,14 @@ void WorkQueue::Put(const v1::Task& task, const Terms& terms) {
     places_.erase(task.id());
     if (queue->second.empty()) Leave(now);
   }
+}
+
+void WorkQueue::Prioritize(const std::string& id, int priority) {
+  const auto place = places_.find(id);
+  if (place == places_.end()) return;
+  classes_.at(place->second.needs)
+      .by_submitter.at(place->second.submitter)
+      .Prioritize(id, priority);
 }
 
 void WorkQueue::Remove(const std::string& id) {

@@ -3,6 +3,7 @@
 //   WorkQueue queue;                                      // of one architecture
 //   queue.Put(task, {.needs = needs, .submitter = "ann", .standing = standing, .priority = 1});
 //   queue.Move("ann", higher);                            // it has used more
+//   queue.Prioritize("r1/a@host", 5);                     // a person says so
 //   const std::string* id = queue.Best(worker, warm_task, [](const std::string& id) { return false;
 //   });
 //
@@ -10,8 +11,8 @@
 // Among its tasks those of the highest priority come first, and among these the one that promises
 // most (allocator.h). A worker is given only what it meets the needs of.
 //
-// Put, Remove and Best take logarithmic time in the number of tasks, and linear time in that of
-// different needs; Best beside that looks at each task that it skips. Not thread-safe.
+// Put, Prioritize, Remove and Best take logarithmic time in the number of tasks, and linear time in
+// that of different needs; Best beside that looks at each task that it skips. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ class TaskQueue {
   // kept.
   bool Put(const v1::Task& task, int priority = 0);
   // Nothing if it is not there.
+  void Prioritize(const std::string& id, int priority);
   void Remove(const std::string& id);
 
   // Minus the priority, minus the gain, id: the first is the best.
@@ -76,6 +78,8 @@ class WorkQueue {
   };
 
   void Put(const v1::Task& task, const Terms& terms);
+  // Nothing if it is not there.
+  void Prioritize(const std::string& id, int priority);
   void Remove(const std::string& id);
   // The submitter, if it has tasks here, now stands there.
   void Move(const std::string& submitter, const Standing& standing);

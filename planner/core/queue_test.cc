@@ -165,6 +165,10 @@ TEST_CASE("whose turn it is, priority, promise and needs: as a look at every tas
         standings[name].used = static_cast<double>(random() % 8);
         standings[name].since = name[0];  // different, so that no two are equal
         queue.Move(name, standings[name]);
+      } else if (random() % 3 == 0) {
+        const int priority = static_cast<int>(random() % 5) - 2;
+        queue.Prioritize(id, priority);  // also of one that does not wait
+        if (tasks.count(id) > 0) tasks[id].priority = priority;
       } else {
         const double speedups[] = {1, 1.1, 1.5, 1.5, 3};
         const double spent[] = {20, 30, 59};

@@ -1,11 +1,15 @@
 // Who is given what: submitters, weights, priorities, needs.
 #include <catch2/catch.hpp>
+#include <climits>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "planner/core/limits.h"
 #include "planner/core/testing.h"
 
 namespace warpsmith::planner {
@@ -110,6 +114,72 @@ TEST_CASE("priority decides among a submitter's tasks, and not between submitter
   for (int i = 0; i < 4; ++i) order.push_back(bench.Take(absl::StrCat("w", i)).task_id);
   CHECK(order ==
         std::vector<std::string>{"r2/soon@host", "r4/bobs@host", "r3/usual@host", "r1/late@host"});
+}
+
+TEST_CASE("a person's priority is that of what waits, and of the others when they wait again") {
+  Bench bench;
+  for (const char* name : {"first", "second", "third"}) {
+    Submit set = SubmitOf(Names(name, 2), "host", 100);
+    set.submitter = "ann";
+    bench.Do(set);
+  }
+  const Grant taken = bench.Take("v");
+  CHECK(taken.task_id == "r1/first0@host");
+  CHECK(bench.Do(SetPriority{"r3", 5, ""}).priority() == 5);
+  CHECK(bench.Do(SetPriority{"r1", -1, "later"}).priority() == -1);
+  if (GENERATE(false, true)) bench.Restart();
+  // Its slice is not cut short, and its next one comes last.
+  CHECK(bench.Report("v", {StatusOf(taken, 10)}).drop.empty());
+  CHECK(bench.Report("v", {StatusOf(taken, 70, true)}).start.empty());
+  std::vector<std::string> order;
+  for (int i = 0; i < 6; ++i) order.push_back(bench.Take(absl::StrCat("w", i)).task_id);
+  CHECK(std::set<std::string>(order.begin(), order.begin() + 2) ==
+        std::set<std::string>{"r3/third0@host", "r3/third1@host"});
+  CHECK(std::set<std::string>(order.begin() + 2, order.begin() + 4) ==
+        std::set<std::string>{"r2/second0@host", "r2/second1@host"});
+  CHECK(std::set<std::string>(order.begin() + 4, order.end()) ==
+        std::set<std::string>{"r1/first0@host", "r1/first1@host"});
+  CHECK(bench.Join("another").start.empty());
+}
+
+TEST_CASE("a run that waits for an architecture can be put before another") {
+  Bench bench;
+  for (const char* name : {"first", "second"}) {
+    Submit set = SubmitOf({name}, "");
+    set.submitter = "ann";
+    bench.Do(set);
+  }
+  bench.Do(SetPriority{"r2", 1, ""});
+  CHECK(bench.Take("w").task_id == "r2/second@any");
+  CHECK(bench.Task("r1/first@any").arch() == "host");
+}
+
+TEST_CASE("a priority that says nothing new is no event, and one that is none is said to be so") {
+  CoreOptions options;
+  options.keep_over_tasks = 0;
+  Bench bench;
+  bench.core = Core(options);
+  bench.Do(SubmitOf({"a"}));
+  bench.Do(SubmitOf({"b"}));
+  bench.Do(CancelRun{"r2", ""});
+  bench.Do(Tick());  // it goes to the archive
+  const int64_t before = bench.core.state().revision();
+  const auto says = [&](const SetPriority& command) {
+    return std::string(bench.Try(command).status().ToString());
+  };
+  using Catch::Contains;
+  bench.Do(SetPriority{"r1", 0, "as it is"});
+  CHECK_THAT(says({"r1", std::nullopt, ""}), Contains("INVALID") && Contains("-1000 to 1000"));
+  for (const int wrong : {1'001, -1'001, INT_MAX, INT_MIN}) {
+    CHECK_THAT(says({"r1", wrong, ""}), Contains("INVALID") && Contains(absl::StrCat(wrong)));
+  }
+  CHECK_THAT(says({"r1", 1, std::string(kMaxTextBytes + 1, 'x')}), Contains("a reason of"));
+  CHECK_THAT(says({"r2", 1, ""}), Contains("FAILED_PRECONDITION") && Contains("archive"));
+  CHECK_THAT(says({"r01", 1, ""}), Contains("NOT_FOUND") && Contains("warpsmith runs"));
+  CHECK(bench.core.state().revision() == before);
+  bench.Do(SetPriority{"r1", -1'000, ""});
+  bench.Do(SetPriority{"r1", 1'000, ""});
+  CHECK(bench.core.state().revision() == before + 2);
 }
 
 TEST_CASE("a task is given to a worker that has what it needs, and waits for one") {

@@ -258,8 +258,8 @@ void State::Apply(const v1::Event& event) {
   switch (event.event_case()) {
     case v1::Event::kRunSubmitted:
       return On(event.run_submitted());
-    case v1::Event::kRunBound:
-      return On(event.run_bound());
+    case v1::Event::kRunChanged:
+      return On(event.run_changed());
     case v1::Event::kWorkerJoined:
       return On(event.worker_joined());
     case v1::Event::kWorkerLost:
@@ -493,17 +493,32 @@ void State::On(const v1::RunArchived& event) {
   ++archived_runs_;
 }
 
-void State::On(const v1::RunBound& event) {
+void State::On(const v1::RunChanged& event) {
   const auto found = runs_.find(RunNumber(event.run_id()));
-  WS_CHECK(found != runs_.end(), "the log binds a run that it did not make: " + event.run_id());
-  found->second.set_arch(event.arch());
-  if (!event.arch().empty()) unbound_.erase(found->first);
+  WS_CHECK(found != runs_.end(), "the log changes a run that it did not make: " + event.run_id());
   changed_runs_.insert(found->first);
-  for (const std::string& id : found->second.run().task_ids()) {
+  v1::RunRecord& run = found->second;
+  if (run.arch() != event.arch()) Bind(run, event.arch());
+  if (event.has_priority()) Prioritize(run, event.priority());
+}
+
+void State::Bind(v1::RunRecord& run, const std::string& arch) {
+  run.set_arch(arch);
+  unbound_.erase(RunNumber(run.run().id()));
+  for (const std::string& id : run.run().task_ids()) {
     v1::TaskRecord& task = Task(id);
-    task.mutable_task()->set_arch(event.arch());
+    task.mutable_task()->set_arch(arch);
     Index(task);
   }
+}
+
+// The run's record alone changes: those that wait go to their new places, the others come to theirs
+// when they wait again.
+void State::Prioritize(v1::RunRecord& run, int priority) {
+  run.mutable_run()->set_priority(priority);
+  const auto queue = queued_.find(run.arch());
+  if (queue == queued_.end()) return;
+  for (const std::string& id : run.run().task_ids()) queue->second.Prioritize(id, priority);
 }
 
 void State::On(const v1::WorkerJoined& event) {

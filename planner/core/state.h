@@ -127,7 +127,7 @@ class State {
 
  private:
   void On(const v1::RunSubmitted& event);
-  void On(const v1::RunBound& event);
+  void On(const v1::RunChanged& event);
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
   void On(const v1::WorkerQuarantined& event);
@@ -159,6 +159,8 @@ class State {
   void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, v1::RunRecord run);
+  void Bind(v1::RunRecord& run, const std::string& arch);
+  void Prioritize(v1::RunRecord& run, int priority);
   v1::Submitter& SubmitterOf(const v1::Run& run);
   // What the task's submitter has used of the cards is so many seconds more.
   void Spend(const v1::Task& task, double seconds, int64_t at_unix_ms);

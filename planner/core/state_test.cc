@@ -51,6 +51,7 @@ void Work(Logged& logged) {
   logged.Do(sync, 1000);
   const Grant lost = join("w2", 2000).start.at(0);
   logged.Do(SetTask{"r1/b@host", v1::HELD, "later"}, 3000);
+  logged.Do(SetPriority{"r1", 7, "the show is tomorrow"}, 3000);
   logged.Do(Tick{}, 200'000);
   // The task waits for another worker, and what comes late of it says what to expect.
   Synchronize late = SyncOf("w2", "", 0);
@@ -108,6 +109,46 @@ TEST_CASE("an alarm is its task's change, and counted where its run's record is 
     if (task.task().id() == "r1/b@host") task = changes.records.tasks(0);
   }
   CHECK(State::FromProto(before).FindRun("r1")->run().alarms() == 1);
+}
+
+TEST_CASE("a priority is a change of its run's record alone") {
+  Logged logged;
+  Work(logged);
+  State state = State::FromProto(logged.core.state().ToProto());
+  Core core{CoreOptions{}};
+  core.Restore(state.ToProto());
+  const auto outcome = core.Handle(SetPriority{"r1", -3, ""}, {});
+  REQUIRE(outcome.events.size() == 1);
+  state.Apply(outcome.events[0]);
+  const Changes changes = state.TakeChanges();
+  CHECK(changes.records.tasks_size() == 0);
+  REQUIRE(changes.records.runs_size() == 1);
+  CHECK(changes.records.runs(0).run().priority() == -3);
+  CHECK(state.Queued("host") == State::FromProto(state.ToProto()).Queued("host"));
+}
+
+// To them it says that the run is for the architecture that it has.
+TEST_CASE("versions that know of no change of a priority go on with a log that has one") {
+  const std::string arch = GENERATE("host", "");
+  Logged logged;
+  logged.Do(SubmitOf({"a", "b"}, arch), 0);
+  const std::string before = Bytes(logged.core.state());
+  logged.Do(SetPriority{"r1", 7, "soon"}, 1);
+  v1::Event known;  // by field numbers: 10 was RunBound{run_id = 1, arch = 2}
+  known.set_at_unix_ms(logged.log.back().at_unix_ms());
+  known.mutable_run_changed()->set_run_id("r1");
+  known.mutable_run_changed()->set_arch(arch);
+  v1::Event as_read = logged.log.back();
+  as_read.mutable_run_changed()->clear_priority();
+  as_read.mutable_run_changed()->clear_reason();
+  CHECK(as_read.SerializeAsString() == known.SerializeAsString());
+  v1::PlannerState stored;
+  REQUIRE(stored.ParseFromString(before));
+  State state = State::FromProto(stored);
+  state.Apply(known);
+  stored.set_revision(2);
+  CHECK(Bytes(state) == stored.SerializeAsString());
+  CHECK(state.unbound().size() == (arch.empty() ? 1 : 0));
 }
 
 TEST_CASE("what is remembered of lost workers has a limit") {

@@ -515,8 +515,8 @@ void Core::BindRuns(Context& context, const std::string& arch) {
   }
   for (const std::string& run_id : unbound) {
     v1::Event event;
-    event.mutable_run_bound()->set_run_id(run_id);
-    event.mutable_run_bound()->set_arch(arch);
+    event.mutable_run_changed()->set_run_id(run_id);
+    event.mutable_run_changed()->set_arch(arch);
     Emit(context, std::move(event));
   }
 }

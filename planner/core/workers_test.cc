@@ -218,13 +218,19 @@ TEST_CASE("what a submitter may change is its own") {
   bench.Do(submit);
   SetTask hold{"r1/a@host", v1::HELD, "", "bob"};
   CancelRun cancel{"r1", "", "bob"};
+  SetPriority before{"r1", 9, "", "bob"};
   CHECK(absl::IsPermissionDenied(bench.Try(hold).status()));
   CHECK(absl::IsPermissionDenied(bench.Try(cancel).status()));
-  hold.only_of = cancel.only_of = "r1";  // a run is no submitter, whoever is named so
+  CHECK(absl::IsPermissionDenied(bench.Try(before).status()));
+  // A run is no submitter, whoever is named so.
+  hold.only_of = cancel.only_of = before.only_of = "r1";
   CHECK(absl::IsPermissionDenied(bench.Try(hold).status()));
   CHECK(absl::IsPermissionDenied(bench.Try(cancel).status()));
+  CHECK(absl::IsPermissionDenied(bench.Try(before).status()));
   CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
-  hold.only_of = cancel.only_of = submit.submitter;
+  CHECK(bench.core.state().FindRun("r1")->run().priority() == 0);
+  hold.only_of = cancel.only_of = before.only_of = submit.submitter;
+  CHECK(bench.Do(before).priority() == 9);
   CHECK(bench.Do(hold).state() == v1::HELD);
   CHECK(bench.Do(cancel).cancelled() == 2);
 }

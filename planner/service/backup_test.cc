@@ -78,6 +78,7 @@ struct Scene {
     v1::SynchronizeRequest first = SyncOf("w", session, 0);
     AddStatus(before, 5, false, first);
     AddResult(before, "t1", 2, first);
+    REQUIRE(client.SetPriority("r1", 4).ok());
     // Large enough for a bulk file.
     first.mutable_results(0)->mutable_incumbent()->mutable_trial()->set_reason(
         std::string(5'000, 'r'));
@@ -86,6 +87,7 @@ struct Scene {
     backup_revision = reply->revision();
     made = Make(folder.path(), backup);
     // What the backup does not have.
+    REQUIRE(client.SetPriority("r1", 5).ok());
     v1::SynchronizeRequest done = SyncOf("w", session);
     AddStatus(before, 40, true, done);
     AddResult(before, "t2", 3, done);
@@ -141,6 +143,7 @@ TEST_CASE("backup: what was there is there again, as another history") {
   CHECK(task->task().speedup() == 2);
   CHECK(task->task().trials() == 1);
   CHECK(task->trials().trials_size() == 1);
+  CHECK(client.List("r1")->runs(0).priority() == 4);
   // The backup itself is as it was.
   CHECK(CheckBackup(scene.backup).ok());
 }
@@ -489,11 +492,13 @@ void CheckWhileWriting(store::Store& store,
   Scribe scribe(store);
   for (int i = 0; i < 10; ++i) scribe.Go();
   std::atomic<bool> done{false};
+  std::atomic<int64_t> rounds{0};
   std::thread writer([&] {
-    while (!done) scribe.Go();
+    for (; !done; ++rounds) scribe.Go();
   });
   int64_t last = 0;
   for (int i = 0; i < 5; ++i) {
+    for (const int64_t before = rounds; rounds == before;) std::this_thread::yield();
     const std::string folder = place / absl::StrCat("b", i);
     const auto made = MakeBackup(*open(), folder, kTaken);
     INFO(made.status().ToString());

@@ -73,6 +73,7 @@ void Committer::Run() {
     const std::vector<Write> batch = TakeBatch();
     if (batch.empty()) return;
     const base::Instant began = base::Now();
+    const int64_t saved = writer_.saved();
     if (absl::Status status = Insist(batch); !status.ok()) {
       callbacks_.on_fatal(status);
       return;
@@ -82,6 +83,7 @@ void Committer::Run() {
       for (const Write& write : batch) events += write.events.size();
       callbacks_.on_committed(base::Now() - began, events);
     }
+    if (callbacks_.on_saved && writer_.saved() != saved) callbacks_.on_saved(writer_.saved());
     callbacks_.on_durable(batch.back().number);
   }
 }

@@ -47,6 +47,8 @@ class Committer {
     std::function<void(int64_t number)> on_durable;
     std::function<void(const absl::Status&)> on_stalled;
     OnFatal on_fatal;
+    // Null, or told of each checkpoint that was saved, by its revision.
+    std::function<void(int64_t revision)> on_saved;
     // Null, or told of each try that failed, and of each transaction: with its tries it took so
     // long, and made so many events durable.
     std::function<void()> on_failed;

@@ -27,13 +27,15 @@ using Folder = support::TemporaryFolder;
 // What a committer says.
 struct Said {
   std::vector<int64_t> durable;
+  std::vector<int64_t> saved;
   std::atomic<int> stalls{0};
   absl::Status fatal;
 
   Committer::Callbacks Callbacks() {
     return {[this](int64_t number) { durable.push_back(number); },
             [this](const absl::Status&) { ++stalls; },
-            [this](const absl::Status& status) { fatal = status; }};
+            [this](const absl::Status& status) { fatal = status; },
+            [this](int64_t revision) { saved.push_back(revision); }};
   }
 };
 
@@ -161,6 +163,7 @@ TEST_CASE("a checkpoint that cannot be saved ends nothing, and is part of the ne
   }
   CHECK(said.fatal.ok());
   CHECK(said.durable.back() == 4);
+  CHECK(said.saved == std::vector<int64_t>{2});  // and not the one that was asked for before
   CHECK(*inner->LastRevision() == 2);
   const auto state = LoadState(*inner);
   REQUIRE(state.ok());
@@ -186,6 +189,7 @@ TEST_CASE("a checkpoint that could not be saved is saved with the next commit") 
   CHECK(said.fatal.ok());
   CHECK(*inner->LastRevision() == 3);
   CHECK(saves == 2);
+  CHECK(said.saved == std::vector<int64_t>{1});
   const auto state = LoadState(*inner);
   REQUIRE(state.ok());
   CHECK(state->revision() == 1);

@@ -109,6 +109,19 @@ grpc::ServerUnaryReactor* GrpcPlannerService::CancelRun(grpc::CallbackServerCont
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcPlannerService::SetPriority(grpc::CallbackServerContext* context,
+                                                          const v1::SetPriorityRequest* request,
+                                                          v1::SetPriorityReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const absl::StatusOr<security::Caller> caller = security::CallerOf(*context, *guard_);
+  if (caller.ok()) {
+    planner_->SetPriority(*caller, *request, Finish(reactor, reply));
+  } else {
+    reactor->Finish(rpc::ToGrpc(caller.status()));
+  }
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* GrpcPlannerService::HoldWorker(grpc::CallbackServerContext* context,
                                                          const v1::HoldWorkerRequest* request,
                                                          v1::HoldWorkerReply* reply) {

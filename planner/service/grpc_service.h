@@ -46,6 +46,9 @@ class GrpcPlannerService final : public v1::PlannerService::CallbackService {
   grpc::ServerUnaryReactor* CancelRun(grpc::CallbackServerContext* context,
                                       const v1::CancelRunRequest* request,
                                       v1::CancelRunReply* reply) override;
+  grpc::ServerUnaryReactor* SetPriority(grpc::CallbackServerContext* context,
+                                        const v1::SetPriorityRequest* request,
+                                        v1::SetPriorityReply* reply) override;
   grpc::ServerUnaryReactor* HoldWorker(grpc::CallbackServerContext* context,
                                        const v1::HoldWorkerRequest* request,
                                        v1::HoldWorkerReply* reply) override;

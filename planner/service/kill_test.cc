@@ -169,6 +169,7 @@ TEST_CASE("SIGKILL of the planner loses nothing that it has answered for") {
   }
   std::mt19937_64 random(11);
   for (int i = 0; i < kKills; ++i) {
+    while (!client.SetPriority("r1", i).ok()) usleep(10'000);
     // At any moment of the traffic, not at a moment of rest.
     const int until = promises.acknowledged + 5 + static_cast<int>(random() % 30);
     while (promises.acknowledged < until && !AllDone(client)) usleep(random() % 3'000);
@@ -193,6 +194,7 @@ TEST_CASE("SIGKILL of the planner loses nothing that it has answered for") {
   const auto list = reader.List("r1");
   REQUIRE(list.ok());
   REQUIRE(list->tasks_size() == kProblems);
+  CHECK(list->runs(0).priority() == kKills - 1);
   CHECK(promises.broken.empty());
   CHECK(promises.recorded.size() == kProblems);
   for (const v1::Task& task : list->tasks()) {

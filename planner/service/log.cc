@@ -20,6 +20,9 @@ constexpr LogEvent kRunSubmitted = {
     "run_submitted", info, "run {run} is submitted: {name}, {tasks} tasks[, by {submitter}]",
     "policy, seconds, priority, revision"};
 constexpr LogEvent kRunBound = {"run_bound", info, "run {run} is for {arch}", "revision"};
+constexpr LogEvent kRunPrioritized = {
+    "run_prioritized", info, "run {run} has the priority {priority} from here on[: {reason}]",
+    "revision"};
 constexpr LogEvent kRunEnded = {"run_ended", info,
                                 "run {run} is over: {tasks} tasks, {alarms} alarms", "revision"};
 constexpr LogEvent kRunArchived = {"run_archived", debug, "run {run} goes to the archive",
@@ -85,10 +88,10 @@ constexpr LogEvent kTable[] = {
     told::kNotResigned, told::kStoreAway, told::kStoreBack, told::kCommitsStall, told::kCommitsGoOn,
     told::kCheckpoint, told::kNoCheckpoint, told::kDamaged,
     // The fleet's work.
-    kRunSubmitted, kRunBound, kRunEnded, kRunArchived, kLeaseGranted, kLeaseEnded, kLeaseLost,
-    kAccepted, kTrials, kTaskQueued, kTaskConverged, kTaskParked, kTaskFailed, kTaskHeld,
-    kTaskCancelled, kWorkerJoined, kWorkerCameBack, kResultRefused, kWorkerSays, kWorkerLeft,
-    kWorkerLost, kWorkerQuarantined, kWorkerHeld, kWorkerReleased,
+    kRunSubmitted, kRunBound, kRunPrioritized, kRunEnded, kRunArchived, kLeaseGranted, kLeaseEnded,
+    kLeaseLost, kAccepted, kTrials, kTaskQueued, kTaskConverged, kTaskParked, kTaskFailed,
+    kTaskHeld, kTaskCancelled, kWorkerJoined, kWorkerCameBack, kResultRefused, kWorkerSays,
+    kWorkerLeft, kWorkerLost, kWorkerQuarantined, kWorkerHeld, kWorkerReleased,
     // People's.
     told::kBoard, told::kBoardFailed};
 
@@ -122,6 +125,16 @@ void Tell(const v1::RunSubmitted& event, int64_t revision) {
                       {"seconds", run.seconds_per_task()},
                       {"priority", run.priority()},
                       {"revision", revision}});
+}
+
+void Tell(const v1::RunChanged& event, int64_t revision) {
+  if (event.has_priority()) {
+    return Log(kRunPrioritized, {{"run", event.run_id()},
+                                 {"priority", event.priority()},
+                                 {"reason", event.reason()},
+                                 {"revision", revision}});
+  }
+  Log(kRunBound, {{"run", event.run_id()}, {"arch", event.arch()}, {"revision", revision}});
 }
 
 void Tell(const v1::WorkerJoined& event, int64_t revision, const State& state) {
@@ -224,10 +237,8 @@ void Tell(const v1::Event& event, int64_t revision, const State& state) {
   switch (event.event_case()) {
     case v1::Event::kRunSubmitted:
       return Tell(event.run_submitted(), revision);
-    case v1::Event::kRunBound:
-      return Log(kRunBound, {{"run", event.run_bound().run_id()},
-                             {"arch", event.run_bound().arch()},
-                             {"revision", revision}});
+    case v1::Event::kRunChanged:
+      return Tell(event.run_changed(), revision);
     case v1::Event::kWorkerJoined:
       return Tell(event.worker_joined(), revision, state);
     case v1::Event::kWorkerLost:

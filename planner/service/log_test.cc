@@ -113,6 +113,20 @@ TEST_CASE("a run is over once, however many of its tasks end together") {
         Lines{"info task r1/a@host is queued: after all"});
 }
 
+TEST_CASE("a run's architecture and its priority are told, each by its own name") {
+  Told told;
+  told.By(testing::SubmitOf({"a"}, ""));
+  CHECK(told.By(SetPriority{"r1", -7, "no hurry", ""}) ==
+        Lines{"info run r1 has the priority -7 from here on: no hurry"});
+  CHECK(told.By(SetPriority{"r1", -7, "no hurry", ""}).empty());
+  CHECK(told.By(SetPriority{"r1", 0, "", ""}) ==
+        Lines{"info run r1 has the priority 0 from here on"});
+  told.By(testing::SyncOf("w0", ""));
+  const Lines bound = told.By(testing::SyncOf("w0", told.session));
+  REQUIRE(bound.size() == 2);
+  CHECK(bound[0] == "info run r1 is for host");
+}
+
 TEST_CASE("no two events of the table have a name") {
   std::set<std::string> names;
   for (const telemetry::LogEvent& event : PlannerLogTable()) CHECK(names.insert(event.name).second);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "planner/service/log.h"
@@ -37,17 +38,22 @@ constexpr telemetry::Metric kTable[] = {
      "Workers that are not there any more: silent, or left, as they were told to."},
     {"warpsmith_workers_quarantined_total", kCounter, "",
      "Workers that were given nothing more, for what they alone lost or for their cards."},
-    {"warpsmith_tasks", kGauge, "state", "Tasks outside the archive."},
+    {"warpsmith_tasks", kGauge, "arch, state",
+     "Tasks outside the archive, by the architecture that they are for; any: the first worker that "
+     "takes one says which."},
     {"warpsmith_workers", kGauge, "arch, state",
      "Workers: busy, idle, draining, sick, held, quarantined, left or lost; of the latter two "
-     "those "
-     "that are remembered."},
+     "those that are remembered."},
     {"warpsmith_runs", kGauge, "state", "Runs outside the archive, open or done."},
     {"warpsmith_queue_oldest_seconds", kGauge, "",
      "How long the task waits that has waited longest, as far as this planner has seen; 0: none "
      "waits."},
     {"warpsmith_run_speedup_ratio", kGauge, "run",
      "Score against the strongest baseline, as on the board."},
+    {"warpsmith_run_expected_ratio", kGauge, "run",
+     "What that score would be with what may still be gained by the budgets that are left, as "
+     "leases are given out by: an optimistic guess of each task's next slices from its last, for "
+     "kernels that were found of tasks that wait or are worked on; never above the limit."},
     {"warpsmith_run_limit_ratio", kGauge, "run",
      "What that score would be with every kernel that was found at the speed of light, launched as "
      "now."},
@@ -70,9 +76,16 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_planner_epoch", kGauge, "", "The epoch in which it leads; 0: it does not."},
     {"warpsmith_planner_revision", kGauge, "", "Events applied."},
     {"warpsmith_planner_checkpoint_revision", kGauge, "",
-     "Events that the last checkpoint has that was asked for."},
+     "Events that the last checkpoint has that was saved."},
     {"warpsmith_planner_parked_calls", kGauge, "", "Idle workers' calls that wait for work."},
     {"warpsmith_planner_uncommitted_writes", kGauge, "", "Writes that are not durable yet."},
+    {"warpsmith_planner_uncommitted_writes_limit", kGauge, "",
+     "From so many on calls are refused."},
+    {"warpsmith_planner_workers_limit", kGauge, "",
+     "Workers that it takes, each with one call that waits; fewer than 10,000 where it may have "
+     "few "
+     "file descriptors."},
+    {"warpsmith_planner_tasks_limit", kGauge, "", "Tasks that there may be outside the archive."},
     {"warpsmith_planner_store_bytes", kGauge, "", "Size of the folder with the store."},
     {"warpsmith_planner_calls_total", kCounter, "method, code", "Calls that were answered."},
     {"warpsmith_planner_queue_seconds", kHistogram, "", "From a call's arrival to its turn."},
@@ -85,17 +98,17 @@ constexpr telemetry::Metric kTable[] = {
 
 std::string WordOf(v1::TaskState state) { return absl::AsciiStrToLower(v1::TaskState_Name(state)); }
 
-// All that StateOf may say.
+enum WorkerState { kBusy, kIdle, kDraining, kSick, kHeld, kQuarantined, kLeft, kLost };
 constexpr const char* kWorkerStates[] = {"busy", "idle",        "draining", "sick",
                                          "held", "quarantined", "left",     "lost"};
 
-std::string StateOf(const v1::WorkerRecord& record, bool busy) {
-  if (record.lost()) return record.worker().draining() ? "left" : "lost";
-  if (record.quarantined()) return "quarantined";
-  if (record.held()) return "held";
-  if (!record.worker().healthy()) return "sick";
-  if (record.worker().draining()) return "draining";
-  return busy ? "busy" : "idle";
+WorkerState StateOf(const v1::WorkerRecord& record, bool busy) {
+  if (record.lost()) return record.worker().draining() ? kLeft : kLost;
+  if (record.quarantined()) return kQuarantined;
+  if (record.held()) return kHeld;
+  if (!record.worker().healthy()) return kSick;
+  if (record.worker().draining()) return kDraining;
+  return busy ? kBusy : kIdle;
 }
 
 // One that was told to end says so before it does.
@@ -104,12 +117,29 @@ std::string HowLost(const v1::WorkerLost& lost, const State& state) {
   return worker != nullptr && worker->worker().draining() ? "left" : "silent";
 }
 
-// How much quicker it would be at the speed of light: what launching takes stays.
-double Room(const v1::Task& task) {
-  const double light = task.light_us(), device = task.best_us();
-  if (light <= 0 || device <= light) return 1;
-  const double launching = std::max(0.0, task.graph_us() - device);
-  return (launching + device) / (launching + light);
+using ByTaskState = std::array<double, v1::TaskState_MAX + 1>;
+using ByWorkerState = std::array<double, std::size(kWorkerStates)>;
+
+// Of a bounded number of architectures.
+template <typename T>
+T& OfArch(std::map<std::string, T>& by_arch, const std::string& arch) {
+  const auto found = by_arch.find(arch);
+  if (found != by_arch.end()) return found->second;
+  return by_arch[by_arch.size() < kMaxArchsTold ? arch : "other"];
+}
+
+template <typename Tell>
+void EachState(const ByTaskState& counts, const Tell& tell) {
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all;
+    for (int state = v1::TaskState_MIN; state <= v1::TaskState_MAX; ++state) {
+      all.push_back(WordOf(static_cast<v1::TaskState>(state)));
+    }
+    return all;
+  }();
+  for (size_t state = v1::TaskState_MIN + 1; state < counts.size(); ++state) {
+    tell(words[state], counts[state]);
+  }
 }
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
@@ -138,14 +168,20 @@ PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "p
   }
 }
 
-void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
-  const auto count = [this](const char* name, double by = 1) {
-    metrics_.Counter(name).Increment(by);
+void PlannerMetrics::Allow(const Limits& limits) {
+  const auto set = [this](const char* name, int64_t value) {
+    metrics_.Gauge(name).Set(static_cast<double>(value));
   };
+  set("warpsmith_planner_workers_limit", limits.workers);
+  set("warpsmith_planner_tasks_limit", limits.tasks);
+  set("warpsmith_planner_uncommitted_writes_limit", limits.uncommitted);
+}
+
+void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
   switch (event.event_case()) {
     case v1::Event::kRunSubmitted:
-      count("warpsmith_runs_submitted_total");
-      count("warpsmith_tasks_submitted_total", event.run_submitted().tasks_size());
+      runs_.Increment();
+      tasks_.Increment(event.run_submitted().tasks_size());
       break;
     case v1::Event::kLeaseGranted:
       granted_.Increment();
@@ -170,14 +206,14 @@ void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
       break;
     }
     case v1::Event::kWorkerJoined:
-      if (!event.worker_joined().again()) count("warpsmith_workers_joined_total");
+      if (!event.worker_joined().again()) joined_.Increment();
       break;
     case v1::Event::kWorkerLost:
       metrics_.Counter("warpsmith_workers_lost_total", {HowLost(event.worker_lost(), state)})
           .Increment();
       break;
     case v1::Event::kWorkerQuarantined:
-      count("warpsmith_workers_quarantined_total");
+      quarantined_.Increment();
       break;
     default:
       break;
@@ -195,8 +231,8 @@ void PlannerMetrics::Answered(size_t method, const absl::Status& status) {
 }
 
 void PlannerMetrics::Committed(absl::Duration took, size_t events) {
-  metrics_.Histogram("warpsmith_planner_commit_seconds").Observe(Seconds(took));
-  metrics_.Counter("warpsmith_planner_events_total").Increment(static_cast<double>(events));
+  commit_seconds_.Observe(Seconds(took));
+  events_.Increment(static_cast<double>(events));
 }
 
 void PlannerMetrics::CommitFailed() {
@@ -217,17 +253,46 @@ void PlannerMetrics::StoreHas(int64_t bytes) {
   metrics_.Gauge("warpsmith_planner_store_bytes").Set(static_cast<double>(bytes));
 }
 
+size_t PlannerMetrics::ArchOf(const std::string& arch) {
+  if (arch.empty()) return 0;
+  const auto found = std::find(archs_.begin(), archs_.end(), arch);
+  if (found != archs_.end()) return static_cast<size_t>(found - archs_.begin());
+  if (archs_.size() > kMaxArchsTold) return kMaxArchsTold;
+  archs_.push_back(archs_.size() < kMaxArchsTold ? arch : "other");
+  return archs_.size() - 1;
+}
+
+void PlannerMetrics::Count(const v1::TaskRecord& record, base::Instant now) {
+  const v1::Task& task = record.task();
+  Counted& counted = counted_[task.id()];
+  counted.run = RunNumber(task.run_id());
+  counted.arch = ArchOf(task.arch());
+  counted.state = v1::TaskState_IsValid(task.state()) ? task.state() : v1::TASK_STATE_UNSPECIFIED;
+  counted.alarm = !task.alarm().empty();
+  counted.found = !task.incumbent_blob().empty();
+  counted.seconds = task.seconds_spent();
+  counted.outlook = OutlookOf(record);
+  counted.queued_since = counted.state == v1::QUEUED ? std::min(counted.queued_since, now)
+                                                     : base::Instant::InfiniteFuture();
+  counted.worker = record.has_lease() ? record.lease().worker_id() : "";
+}
+
 void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
-  for (const v1::TaskRecord& record : changes.records.tasks()) {
-    if (record.task().state() == v1::QUEUED) {
-      queued_since_.emplace(record.task().id(), now);
+  for (const v1::TaskRecord& record : changes.records.tasks()) Count(record, now);
+  for (const v1::TaskRecord& record : changes.archived.tasks()) counted_.erase(record.task().id());
+  absl::MutexLock lock(&mutex_);
+  for (const v1::WorkerRecord& record : changes.records.workers()) {
+    const v1::WorkerInfo& worker = record.worker();
+    if (record.lost() || worker.http_address().empty()) {
+      targets_.erase(worker.id());
     } else {
-      queued_since_.erase(record.task().id());
+      targets_[worker.id()] = {worker.http_address(),
+                               worker.arch(),
+                               worker.device_name(),
+                               {worker.labels().begin(), worker.labels().end()}};
     }
   }
-  for (const v1::TaskRecord& record : changes.archived.tasks()) {
-    queued_since_.erase(record.task().id());
-  }
+  for (const std::string& id : changes.forgotten) targets_.erase(id);
 }
 
 void PlannerMetrics::PublishRestored(const v1::Restored& restored) {
@@ -248,110 +313,103 @@ void PlannerMetrics::PublishRestored(const v1::Restored& restored) {
 }
 
 void PlannerMetrics::Drawn(const board::Picture& picture) {
-  std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
-  using ByState = std::array<double, v1::TaskState_MAX + 1>;
-  ByState by_state = {};
-  struct OfRun {
-    double logs = 0, limits = 0, seconds = 0;
-    int tasks = 0, with_incumbent = 0;
-    ByState by_state = {};
-  };
-  std::map<std::string, OfRun> by_run;
-  std::set<absl::string_view> busy;
-  const std::string* last_run = nullptr;  // a run's tasks come one after the other
-  OfRun* of_run = nullptr;
-  double alarms = 0;
-  for (const auto& [id, record] : picture.tasks()) {
-    const v1::Task& task = record.task();
-    alarms += !task.alarm().empty();
-    if (record.has_lease()) busy.insert(record.lease().worker_id());
-    if (last_run == nullptr || *last_run != task.run_id()) {
-      last_run = &task.run_id();
-      of_run = &by_run[task.run_id()];
-    }
-    OfRun& run = *of_run;
-    ++run.tasks;
-    if (v1::TaskState_IsValid(task.state())) {
-      ++by_state[task.state()];
-      ++run.by_state[task.state()];
-    }
-    run.seconds += task.seconds_spent();
-    if (task.incumbent_blob().empty()) continue;
-    ++run.with_incumbent;
-    run.logs += std::log(std::max(1.0, task.speedup()));
-    run.limits += std::log(std::max(1.0, task.speedup() * Room(task)));
-  }
-  const auto each_state = [](const ByState& counts, const auto& tell) {
-    for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
-      tell(WordOf(static_cast<v1::TaskState>(state)), counts[state]);
-    }
-  };
-  each_state(by_state, [&](const std::string& state, double count) { tasks[state] = count; });
-  const auto samples_of = [](const std::map<std::string, double>& counts) {
-    std::vector<Sample> samples;
-    for (const auto& [state, count] : counts) samples.push_back({{state}, count});
-    return samples;
-  };
-  metrics_.Publish("warpsmith_tasks", samples_of(tasks));
-  metrics_.Gauge("warpsmith_alarms").Set(alarms);
+  DrawTasks();
+  DrawRuns(picture);
+  DrawWorkers(picture);
+  PublishRestored(picture.restored() == nullptr ? v1::Restored() : *picture.restored());
+}
 
-  std::vector<Sample> speedups, limits, run_tasks, seconds;
-  const auto tell = [&](const std::string& id) {
-    const OfRun& run = by_run[id];
-    const auto mean = [&](double logs) {
-      return run.with_incumbent > 0 ? std::exp(logs / run.tasks) : 1;
-    };
-    speedups.push_back({{id}, mean(run.logs)});
-    limits.push_back({{id}, mean(run.limits)});
-    each_state(run.by_state, [&](const std::string& state, double count) {
+void PlannerMetrics::DrawTasks() {
+  // "any" is there in any case, so that who asks for all is told 0.
+  std::vector<ByTaskState> by_arch(archs_.size());
+  double alarms = 0;
+  base::Instant oldest = base::Instant::InfiniteFuture();
+  for (const auto& [id, task] : counted_) {
+    ++by_arch[task.arch][task.state];
+    alarms += task.alarm;
+    oldest = std::min(oldest, task.queued_since);
+  }
+  std::vector<Sample> tasks;
+  for (size_t arch = 0; arch < by_arch.size(); ++arch) {
+    EachState(by_arch[arch], [&](const std::string& state, double count) {
+      tasks.push_back({{archs_[arch], state}, count});
+    });
+  }
+  metrics_.Publish("warpsmith_tasks", tasks);
+  metrics_.Gauge("warpsmith_alarms").Set(alarms);
+  absl::MutexLock lock(&mutex_);
+  oldest_since_ = oldest;
+}
+
+void PlannerMetrics::DrawRuns(const board::Picture& picture) {
+  struct OfRun {
+    Outlook sum;
+    double seconds = 0;
+    int tasks = 0, found = 0;
+    ByTaskState by_state = {};
+  };
+  absl::flat_hash_map<int64_t, OfRun> by_run;
+  for (const auto& [id, task] : counted_) {
+    OfRun& run = by_run[task.run];
+    ++run.tasks;
+    run.found += task.found;
+    ++run.by_state[task.state];
+    run.seconds += task.seconds;
+    run.sum.reached += task.outlook.reached;
+    run.sum.expected += task.outlook.expected;
+    run.sum.limit += task.outlook.limit;
+  }
+  std::vector<Sample> speedups, expected, limits, run_tasks, seconds;
+  const auto tell = [&](int64_t number, const std::string& id) {
+    const OfRun& run = by_run[number];
+    const auto mean = [&](double logs) { return run.found > 0 ? std::exp(logs / run.tasks) : 1; };
+    speedups.push_back({{id}, mean(run.sum.reached)});
+    expected.push_back({{id}, mean(run.sum.expected)});
+    limits.push_back({{id}, mean(run.sum.limit)});
+    EachState(run.by_state, [&](const std::string& state, double count) {
       run_tasks.push_back({{id, state}, count});
     });
     seconds.push_back({{id}, run.seconds});
   };
-  for (const bool open : {true, false}) {
+  double runs[] = {0, 0};  // open, done
+  for (const bool done : {false, true}) {
     for (auto run = picture.runs().rbegin(); run != picture.runs().rend(); ++run) {
-      if (run->second.run().done() == open) continue;
-      ++runs[open ? "open" : "done"];
-      if (speedups.size() < kMaxRunsTold) tell(run->second.run().id());
+      if (run->second.run().done() != done) continue;
+      ++runs[done];
+      if (speedups.size() < kMaxRunsTold) tell(run->first, run->second.run().id());
     }
   }
-  metrics_.Publish("warpsmith_runs", samples_of(runs));
+  metrics_.Publish("warpsmith_runs", {{{"open"}, runs[false]}, {{"done"}, runs[true]}});
   metrics_.Publish("warpsmith_run_speedup_ratio", speedups);
+  metrics_.Publish("warpsmith_run_expected_ratio", expected);
   metrics_.Publish("warpsmith_run_limit_ratio", limits);
   metrics_.Publish("warpsmith_run_tasks", run_tasks);
   metrics_.Publish("warpsmith_run_device_seconds", seconds);
+}
 
-  std::map<std::string, std::map<std::string, double>> workers;  // by architecture and state
-  nlohmann::json targets = nlohmann::json::array();
+void PlannerMetrics::DrawWorkers(const board::Picture& picture) {
+  absl::flat_hash_set<absl::string_view> busy;
+  for (const auto& [id, task] : counted_) {
+    if (!task.worker.empty()) busy.insert(task.worker);
+  }
+  std::map<std::string, ByWorkerState> by_arch;
+  const std::string* last_arch = nullptr;
+  ByWorkerState* of_arch = nullptr;
   for (const auto& [id, record] : picture.workers()) {
-    const v1::WorkerInfo& worker = record.worker();
-    const auto [of_arch, is_new] = workers.try_emplace(worker.arch());
-    if (is_new) {
-      for (const char* state : kWorkerStates) of_arch->second[state] = 0;
+    const std::string& arch = record.worker().arch();
+    if (last_arch == nullptr || *last_arch != arch) {
+      last_arch = &arch;
+      of_arch = &OfArch(by_arch, arch);
     }
-    ++of_arch->second[StateOf(record, busy.count(id) > 0)];
-    if (record.lost() || worker.http_address().empty()) continue;
-    nlohmann::json labels = {
-        {"worker", id}, {"arch", worker.arch()}, {"device", worker.device_name()}};
-    for (const std::string& label : worker.labels()) {
-      const size_t equals = label.find('=');
-      std::string name = "label_" + label.substr(0, equals);
-      // What Prometheus takes as a label's name.
-      for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
-      labels[name] = label.substr(equals + 1);
+    ++(*of_arch)[StateOf(record, busy.contains(id))];
+  }
+  std::vector<Sample> samples;
+  for (const auto& [arch, counts] : by_arch) {
+    for (size_t state = 0; state < counts.size(); ++state) {
+      samples.push_back({{arch, kWorkerStates[state]}, counts[state]});
     }
-    targets.push_back({{"targets", {worker.http_address()}}, {"labels", std::move(labels)}});
   }
-  std::vector<Sample> worker_samples;
-  for (const auto& [arch, states] : workers) {
-    for (const auto& [state, count] : states) worker_samples.push_back({{arch, state}, count});
-  }
-  metrics_.Publish("warpsmith_workers", worker_samples);
-  PublishRestored(picture.restored() == nullptr ? v1::Restored() : *picture.restored());
-  absl::MutexLock lock(&mutex_);
-  oldest_since_ = base::Instant::InfiniteFuture();
-  for (const auto& [id, since] : queued_since_) oldest_since_ = std::min(oldest_since_, since);
-  workers_json_ = targets.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  metrics_.Publish("warpsmith_workers", samples);
 }
 
 std::string PlannerMetrics::Text(base::Instant now) {
@@ -365,8 +423,24 @@ std::string PlannerMetrics::Text(base::Instant now) {
 }
 
 std::string PlannerMetrics::WorkersJson() const {
-  absl::MutexLock lock(&mutex_);
-  return workers_json_;
+  std::map<std::string, Target> targets;
+  {
+    absl::MutexLock lock(&mutex_);
+    targets = targets_;
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [id, target] : targets) {
+    nlohmann::json labels = {{"worker", id}, {"arch", target.arch}, {"device", target.device}};
+    for (const std::string& label : target.labels) {
+      const size_t equals = label.find('=');
+      std::string name = "label_" + label.substr(0, equals);
+      // What Prometheus takes as a label's name.
+      for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
+      labels[name] = label.substr(equals + 1);
+    }
+    list.push_back({{"targets", {target.address}}, {"labels", std::move(labels)}});
+  }
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace warpsmith::planner

@@ -1,10 +1,13 @@
 #include "planner/service/metrics.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/service/outlook.h"
 #include "planner/service/served.h"
 #include "planner/service/testing.h"
 
@@ -13,8 +16,8 @@ namespace {
 
 using Catch::Contains;
 
-// A picture of one open run with four tasks, one done run, and three workers.
-board::Picture SomePicture() {
+// One open run with four tasks, one done run, and four workers.
+v1::PlannerState SomeState() {
   v1::PlannerState state;
   for (const char* id : {"r1", "r2"}) {
     v1::Run& run = *state.add_runs()->mutable_run();
@@ -26,6 +29,7 @@ board::Picture SomePicture() {
     v1::Task& task = *record.mutable_task();
     task.set_id(absl::StrCat(run, "/", name, "@sm_90a"));
     task.set_run_id(run);
+    task.set_arch("sm_90a");
     task.set_state(at);
     task.set_seconds_spent(10);
     return record;
@@ -37,10 +41,16 @@ board::Picture SomePicture() {
   found.mutable_task()->set_best_us(20);
   found.mutable_task()->set_graph_us(22);
   found.mutable_task()->set_light_us(3.5);
+  found.mutable_task()->set_seconds_budget(20);
+  found.mutable_task()->set_slices(1);
+  v1::SliceGain& gain = *found.mutable_task()->add_gains();
+  gain.set_seconds(10);
+  gain.set_speedup_before(2);
+  gain.set_speedup_after(4);
   found.mutable_lease()->set_worker_id("w0");
   add("r2", "b", v1::QUEUED);
   add("r2", "c", v1::QUEUED).mutable_task()->set_alarm("poor");
-  add("r2", "d", v1::FAILED);
+  add("r2", "d", v1::FAILED).mutable_task()->clear_arch();
   for (const char* id : {"w0", "w1", "w2"}) {
     v1::WorkerRecord& record = *state.add_workers();
     record.mutable_worker()->set_id(id);
@@ -54,20 +64,29 @@ board::Picture SomePicture() {
   *state.add_workers() = state.workers(2);
   state.mutable_workers(3)->mutable_worker()->set_id("w3");
   state.mutable_workers(3)->mutable_worker()->set_draining(true);
+  return state;
+}
+
+// As a planner does that has loaded it.
+void Draw(const v1::PlannerState& state, PlannerMetrics& metrics) {
   board::Picture picture;
   picture.Take({state, {}});
-  return picture;
+  metrics.Changed({state, {}}, base::Now());
+  metrics.Drawn(picture);
 }
 
 }  // namespace
 
 TEST_CASE("gauges say what the board says") {
   PlannerMetrics metrics("1.2.3");
-  metrics.Drawn(SomePicture());
+  Draw(SomeState(), metrics);
   const std::string text = metrics.Text(base::Now());
   for (const char* line :
-       {"warpsmith_tasks{state=\"queued\"} 2", "warpsmith_tasks{state=\"leased\"} 1",
-        "warpsmith_tasks{state=\"held\"} 0", "warpsmith_runs{state=\"open\"} 1",
+       {"warpsmith_tasks{arch=\"sm_90a\",state=\"queued\"} 2",
+        "warpsmith_tasks{arch=\"sm_90a\",state=\"leased\"} 1",
+        "warpsmith_tasks{arch=\"sm_90a\",state=\"held\"} 0",
+        "warpsmith_tasks{arch=\"any\",state=\"failed\"} 1",
+        "warpsmith_tasks{arch=\"any\",state=\"queued\"} 0", "warpsmith_runs{state=\"open\"} 1",
         "warpsmith_runs{state=\"done\"} 1", "warpsmith_workers{arch=\"sm_90a\",state=\"busy\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"idle\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"lost\"} 1",
@@ -84,6 +103,36 @@ TEST_CASE("gauges say what the board says") {
         "warpsmith_planner_leads 0"}) {
     CHECK_THAT(text, Contains(std::string(line)));
   }
+  // What the last ten seconds of one of four may bring.
+  const double expected = OutlookOf(SomeState().tasks(1)).expected;
+  CHECK(expected > std::log(4) + 0.1);
+  const std::string name = "\nwarpsmith_run_expected_ratio{run=\"r2\"} ";
+  REQUIRE_THAT(text, Contains(name));
+  CHECK(std::stod(text.substr(text.find(name) + name.size())) == Approx(std::exp(expected / 4)));
+}
+
+TEST_CASE("what an autoscaler asks for is 0 before there is a task, and bounded in its labels") {
+  PlannerMetrics metrics("1");
+  metrics.Drawn(board::Picture());
+  CHECK_THAT(metrics.Text(base::Now()),
+             Contains("warpsmith_tasks{arch=\"any\",state=\"queued\"} 0\n"));
+  v1::PlannerState state;
+  for (int i = 0; i < 100; ++i) {
+    v1::Task& task = *state.add_tasks()->mutable_task();
+    task.set_id(absl::StrFormat("r1/%03d", i));
+    task.set_arch(absl::StrFormat("a%03d", i));
+    task.set_state(v1::QUEUED);
+    v1::WorkerInfo& worker = *state.add_workers()->mutable_worker();
+    worker.set_id(absl::StrFormat("w%03d", i));
+    worker.set_arch(task.arch());
+    worker.set_healthy(true);
+  }
+  Draw(state, metrics);
+  const std::string text = metrics.Text(base::Now());
+  CHECK_THAT(text, Contains("warpsmith_tasks{arch=\"a000\",state=\"queued\"} 1\n"));
+  CHECK_THAT(text, Contains("warpsmith_tasks{arch=\"other\",state=\"queued\"} 69\n"));
+  CHECK_THAT(text, !Contains("arch=\"a099\""));
+  CHECK_THAT(text, Contains("warpsmith_workers{arch=\"other\",state=\"idle\"} 68\n"));
 }
 
 TEST_CASE("the task that has waited longest, and no other") {
@@ -119,13 +168,20 @@ TEST_CASE("the task that has waited longest, and no other") {
 TEST_CASE("workers that are there are told to Prometheus") {
   PlannerMetrics metrics("1");
   CHECK(metrics.WorkersJson() == "[]");
-  metrics.Drawn(SomePicture());
+  const v1::PlannerState state = SomeState();
+  metrics.Changed({state, {}}, base::Now());
   const auto targets = nlohmann::json::parse(metrics.WorkersJson());
   REQUIRE(targets.size() == 2);
   CHECK(targets[0]["targets"] == nlohmann::json{"w0.example:7481"});
   CHECK(targets[0]["labels"]["worker"] == "w0");
   CHECK(targets[0]["labels"]["label_rack"] == "3");
   CHECK(targets[0]["labels"]["label_the_room"] == "\"x\"");
+  Changes gone;
+  *gone.records.add_workers() = state.workers(0);
+  gone.records.mutable_workers(0)->set_lost(true);
+  gone.forgotten.push_back("w1");
+  metrics.Changed(gone, base::Now());
+  CHECK(metrics.WorkersJson() == "[]");
 }
 
 TEST_CASE("what a planner decides is counted") {
@@ -152,11 +208,12 @@ TEST_CASE("what a planner decides is counted") {
         "warpsmith_incumbents_accepted_total 1", "warpsmith_log_speedup_total 0.693",
         "warpsmith_workers_joined_total 1", "warpsmith_planner_leads 1",
         "warpsmith_planner_calls_total{code=\"ok\",method=\"Submit\"} 1",
-        "warpsmith_tasks{state=\"queued\"}"}) {
+        "warpsmith_tasks{arch=\"host\",state=\"queued\"}", "warpsmith_planner_tasks_limit 100000",
+        "warpsmith_planner_workers_limit 10000",
+        "warpsmith_planner_uncommitted_writes_limit 20000"}) {
     CHECK_THAT(text, Contains(std::string(line)));
   }
   CHECK(metrics.metrics().Gauge("warpsmith_planner_revision").Value() > 0);
   CHECK(metrics.metrics().Counter("warpsmith_planner_events_total").Value() > 0);
 }
-
 }  // namespace warpsmith::planner

@@ -67,6 +67,7 @@ constexpr char kSynchronize[] = "/warpsmith.v1.WorkerService/Synchronize";
 constexpr char kSubmit[] = "/warpsmith.v1.PlannerService/Submit";
 constexpr char kSetTask[] = "/warpsmith.v1.PlannerService/SetTask";
 constexpr char kCancelRun[] = "/warpsmith.v1.PlannerService/CancelRun";
+constexpr char kSetPriority[] = "/warpsmith.v1.PlannerService/SetPriority";
 
 // The submitter whose runs alone the caller may change; "": it may change all.
 std::string OnlyOf(const security::Caller& caller, const char* method) {
@@ -100,7 +101,11 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
       file_(options_.board_path),
       drawing_("board", kMaxQueuedCalls, Executor::Priority::kLow),
       background_("background", kMaxQueuedCalls),
-      strand_("core", kMaxQueuedCalls) {}
+      strand_("core", kMaxQueuedCalls) {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->Allow(
+      {.workers = options_.core.max_workers, .tasks = kMaxTasks, .uncommitted = kMaxUncommitted});
+}
 
 absl::Status Planner::BeginWriting(int64_t epoch) {
   absl::StatusOr<int64_t> last = store_->LastRevision();
@@ -125,6 +130,10 @@ absl::Status Planner::BeginWriting(int64_t epoch) {
                 OnStrand([this, status] { service_.Stalled(status); });
               },
           .on_fatal = on_fatal_,
+          .on_saved =
+              [this](int64_t revision) {
+                OnStrand([this, revision] { service_.Saved(revision); });
+              },
           .on_failed = options_.metrics == nullptr ? std::function<void()>()
                                                    : [this] { options_.metrics->CommitFailed(); },
           .on_committed =
@@ -241,28 +250,37 @@ bool Planner::OnStrand(std::function<void()> action, bool always) {
 }
 
 void Planner::Call(int64_t call, Command command, Contents contents, Finish finish) {
-  if (options_.metrics != nullptr) {
-    finish = [metrics = options_.metrics, method = command.index(),
+  PlannerMetrics* const metrics = options_.metrics;
+  if (metrics != nullptr) {
+    finish = [metrics, method = command.index(),
               finish = std::move(finish)](absl::StatusOr<Reply> reply) {
       metrics->Answered(method, reply.status());
       finish(std::move(reply));
     };
   }
   if (draining_) return finish(Leaving());  // the strand may be gone already
-  auto held =
-      std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
   if (!role_.leads()) {
-    return finish(role_.Following(std::holds_alternative<planner::Synchronize>(held->first)));
+    return finish(role_.Following(std::holds_alternative<planner::Synchronize>(command)));
   }
+  // In one piece, which the strand's copies of its action share.
+  struct Held {
+    Command command;
+    Contents contents;
+    Finish finish;
+    base::Instant came;
+  };
+  const auto held =
+      std::make_shared<Held>(Held{std::move(command), std::move(contents), std::move(finish),
+                                  metrics == nullptr ? base::Instant() : base::Now()});
   const bool posted = OnStrand(
-      [this, call, held, finish, came = base::Now()] {
-        if (options_.metrics != nullptr) options_.metrics->TookUp(base::Now() - came);
-        if (absl::Status may = MayAnswer(); !may.ok()) return finish(may);
-        finishes_[call] = finish;
-        service_.Handle(call, std::move(held->first), std::move(held->second), clock_());
+      [this, call, held, metrics] {
+        if (metrics != nullptr) metrics->TookUp(base::Now() - held->came);
+        if (absl::Status may = MayAnswer(); !may.ok()) return held->finish(may);
+        finishes_[call] = std::move(held->finish);
+        service_.Handle(call, std::move(held->command), std::move(held->contents), clock_());
       },
       /*always=*/false);
-  if (!posted) finish(draining_ ? Leaving() : TooBusy(kQueueRetry));
+  if (!posted) held->finish(draining_ ? Leaving() : TooBusy(kQueueRetry));
 }
 
 void Planner::HandOut() {
@@ -392,6 +410,16 @@ void Planner::CancelRun(const security::Caller& caller, const v1::CancelRunReque
        planner::CancelRun{request.run_id(), request.reason(), OnlyOf(caller, kCancelRun)}, {},
        Filling<v1::CancelRunReply, v1::CancelRunReply>(
            done, [](v1::CancelRunReply answer, v1::CancelRunReply& reply) { reply = answer; }));
+}
+
+void Planner::SetPriority(const security::Caller& caller, const v1::SetPriorityRequest& request,
+                          Done<v1::SetPriorityReply> done) {
+  planner::SetPriority command{request.run_id(), std::nullopt, request.reason(),
+                               OnlyOf(caller, kSetPriority)};
+  if (request.has_priority()) command.priority = request.priority();
+  Call(NewCall(), std::move(command), {},
+       Filling<v1::SetPriorityReply, v1::Run>(
+           done, [](v1::Run run, v1::SetPriorityReply& reply) { *reply.mutable_run() = run; }));
 }
 
 void Planner::HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done) {
@@ -606,7 +634,7 @@ void Planner::CountStanding(bool may_answer) {
   options_.metrics->Ticked({.leads = role_.leads() && may_answer,
                             .epoch = epoch_,
                             .revision = service_.core().state().revision(),
-                            .checkpoint_revision = service_.checkpoint_revision(),
+                            .checkpoint_revision = service_.saved_revision(),
                             .parked = service_.parked(),
                             .uncommitted = service_.uncommitted()});
 }

@@ -105,6 +105,8 @@ class Planner : public Contender {
                Done<v1::SetTaskReply> done);
   void CancelRun(const security::Caller& caller, const v1::CancelRunRequest& request,
                  Done<v1::CancelRunReply> done);
+  void SetPriority(const security::Caller& caller, const v1::SetPriorityRequest& request,
+                   Done<v1::SetPriorityReply> done);
   void HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done);
   void ReleaseWorker(const v1::ReleaseWorkerRequest& request, Done<v1::ReleaseWorkerReply> done);
 

@@ -118,7 +118,7 @@ class Rebuild {
       const std::string* task = TaskOf(event);
       const bool known =
           (task == nullptr || state.FindTask(*task) != nullptr) &&
-          (!event.has_run_bound() || state.FindRun(event.run_bound().run_id()) != nullptr) &&
+          (!event.has_run_changed() || state.FindRun(event.run_changed().run_id()) != nullptr) &&
           (!event.has_run_archived() || state.FindRun(event.run_archived().run_id()) != nullptr);
       if (known) state.Apply(event);
       revision = record.revision;

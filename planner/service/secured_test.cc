@@ -201,6 +201,8 @@ std::vector<Promise> Promises() {
   set_task.set_state(v1::HELD);
   v1::CancelRunRequest cancel;
   cancel.set_run_id("r999");
+  v1::SetPriorityRequest prioritize;
+  prioritize.set_run_id("r999");
   v1::HoldWorkerRequest hold;
   hold.set_worker_id("none");
   v1::ReleaseWorkerRequest release;
@@ -211,7 +213,7 @@ std::vector<Promise> Promises() {
   static std::vector<std::string> names;
   names.clear();
   for (const char* name : {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun",
-                           "HoldWorker", "ReleaseWorker"}) {
+                           "SetPriority", "HoldWorker", "ReleaseWorker"}) {
     names.push_back(service + name);
   }
   constexpr std::array<bool, kWheres> kClientsOnly = {1, 0, 1};
@@ -228,8 +230,9 @@ std::vector<Promise> Promises() {
       {names[3].c_str(), "", {0, 0, 1, 1, 1, 0}, kClientsOnly},
       {names[4].c_str(), set_task.SerializeAsString(), {0, 0, 1, 1, 0, 0}, kClientsOnly},
       {names[5].c_str(), cancel.SerializeAsString(), {0, 0, 1, 1, 0, 0}, kClientsOnly},
-      {names[6].c_str(), hold.SerializeAsString(), {0, 0, 0, 1, 0, 0}, kClientsOnly},
-      {names[7].c_str(), release.SerializeAsString(), {0, 0, 0, 1, 0, 0}, kClientsOnly},
+      {names[6].c_str(), prioritize.SerializeAsString(), {0, 0, 1, 1, 0, 0}, kClientsOnly},
+      {names[7].c_str(), hold.SerializeAsString(), {0, 0, 0, 1, 0, 0}, kClientsOnly},
+      {names[8].c_str(), release.SerializeAsString(), {0, 0, 0, 1, 0, 0}, kClientsOnly},
       {"/grpc.health.v1.Health/Check", "", {1, 1, 1, 1, 1, 1}, kAnywhere},
       {"/grpc.health.v1.Health/Watch", "", {1, 1, 1, 1, 1, 1}, kAnywhere},
       // ListServices: field 7 of the request.
@@ -287,7 +290,7 @@ TEST_CASE("each role, method and listener is allowed or refused as promised") {
       }
     }
   }
-  CHECK(cells == 3 * 9 * 13);
+  CHECK(cells == 3 * 9 * 14);
 }
 
 TEST_CASE("without TLS everybody may do all, each at its listener") {
@@ -406,6 +409,20 @@ TEST_CASE("a submitter's runs are its own") {
     v1::CancelRunReply cancel_reply;
     return who.CancelRun(&context, cancel, &cancel_reply).error_code();
   };
+  v1::SetPriorityRequest prioritize;
+  prioritize.set_run_id("r1");
+  const auto put = [&](v1::PlannerService::Stub& who, int priority) {
+    grpc::ClientContext context;
+    v1::SetPriorityReply put_reply;
+    prioritize.set_priority(priority);
+    const grpc::StatusCode code = who.SetPriority(&context, prioritize, &put_reply).error_code();
+    if (code == grpc::StatusCode::OK) CHECK(put_reply.run().priority() == priority);
+    return code;
+  };
+  CHECK(put(*bob, 1) == grpc::StatusCode::PERMISSION_DENIED);
+  CHECK(put(*ada, 2) == grpc::StatusCode::OK);
+  CHECK(put(*ops, 3) == grpc::StatusCode::OK);
+  CHECK(put(*ops, 1'001) == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(set(*bob) == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(end(*bob) == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(set(*ada) == grpc::StatusCode::OK);

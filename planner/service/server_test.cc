@@ -148,6 +148,8 @@ TEST_CASE("from submit to result, board and restart, over a socket") {
           std::vector<std::string>{lease.id(), "t1"});
   }
 
+  CHECK(client->SetPriority("r1", 12)->run().priority() == 12);
+
   const auto listed = client->List();
   REQUIRE(listed.ok());
   REQUIRE(listed->tasks_size() == 2);
@@ -180,8 +182,9 @@ TEST_CASE("from submit to result, board and restart, over a socket") {
 
   const auto board = client->GetBoard();
   REQUIRE(board.ok());
-  CHECK_THAT(board->markdown(),
-             Catch::Contains("| p0 | leased | w |") && Catch::Contains("1.00x to 2.00x: memory"));
+  CHECK_THAT(board->markdown(), Catch::Contains("| p0 | leased | w |") &&
+                                    Catch::Contains("1.00x to 2.00x: memory") &&
+                                    Catch::Contains("policy rules, priority 12.\n"));
   CHECK(board->revision() > 0);
   served->Close();
   CHECK(*base::ReadFile(folder.path() + "/board.md") == board->markdown());
@@ -369,6 +372,13 @@ TEST_CASE("no string of a request is too long for the planner") {
   hold.set_state(v1::HELD);
   EachString(hold, hold, text, [&](const std::string& field) {
     (void)client.SetTask(hold);
+    lives(field);
+  });
+  v1::SetPriorityRequest prioritize;
+  prioritize.set_run_id("r1");
+  prioritize.set_priority(1);
+  EachString(prioritize, prioritize, text, [&](const std::string& field) {
+    (void)client.SetPriority(prioritize);
     lives(field);
   });
   v1::ReleaseWorkerRequest release;

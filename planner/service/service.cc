@@ -27,6 +27,8 @@ bool MayBringWork(const v1::Event& event) {
     case v1::Event::kRunArchived:
     case v1::Event::kResultRefused:
       return false;
+    case v1::Event::kRunChanged:
+      return !event.run_changed().has_priority();
     default:
       return true;
   }
@@ -54,7 +56,7 @@ absl::Status Service::Restore(store::Store& store) {
   core_.BeOf(store::TokenOf(*identity), identity->archives);
   absl::StatusOr<v1::PlannerState> stored = LoadState(store);
   if (!stored.ok()) return stored.status();
-  checkpoint_revision_ = stored->revision();
+  checkpoint_revision_ = saved_revision_ = stored->revision();
   auto all = std::make_shared<Changes>();
   all->records = *stored;
   views_.push_back({std::move(all), {}, /*draw=*/false});
@@ -98,7 +100,7 @@ absl::Status Service::Follow(store::Store& store, int64_t checkpoint) {
     followed_.push_back(std::make_shared<const Changes>(core_.TakeChanges()));
     views_.push_back({followed_.back(), std::nullopt, options_.board});
   }
-  checkpoint_revision_ = std::max(checkpoint_revision_, checkpoint);
+  checkpoint_revision_ = saved_revision_ = std::max(saved_revision_, checkpoint);
   while (!followed_.empty() && followed_.front()->records.revision() <= checkpoint_revision_) {
     followed_.pop_front();
   }
@@ -324,6 +326,15 @@ void Service::On(int64_t call, const SetTask& command, Contents, Now now) {
 void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
   Outcome<v1::CancelRunReply> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+}
+
+// A version before, which may be gone back to, knows of it by the run's record alone (RunChanged).
+void Service::On(int64_t call, const SetPriority& command, Contents, Now now) {
+  Outcome<v1::Run> outcome = core_.Handle(command, now);
+  const bool changed = !outcome.events.empty();
+  Commit(std::move(outcome.events), {});
+  if (changed) TakeChanges(For::kCheckpoint);
   Say(call, std::move(outcome.reply));
 }
 

@@ -72,8 +72,8 @@ struct GetTask {
 };
 struct GetBoard {};
 
-using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, HoldWorker, ReleaseWorker,
-                             ListTasks, GetTask, GetBoard>;
+using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, SetPriority, HoldWorker,
+                             ReleaseWorker, ListTasks, GetTask, GetBoard>;
 
 // A task, whose blobs are still to be read; all of it, where it is in the archive.
 struct TaskAnswer {
@@ -89,7 +89,7 @@ struct ArchiveAnswer {
 // To be drawn from the views that were handed out before.
 struct BoardAnswer {};
 
-// By command; HoldWorker and ReleaseWorker give the worker.
+// By command; SetPriority gives the run, HoldWorker and ReleaseWorker the worker.
 using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunReply, v1::WorkerInfo,
                            v1::ListReply, TaskAnswer, ArchiveAnswer, BoardAnswer>;
 
@@ -133,6 +133,8 @@ class Service {
   void Tick(Now now);
   // All writes up to `number` are durable.
   void Durable(int64_t number);
+  // A checkpoint of that revision was saved.
+  void Saved(int64_t revision) { saved_revision_ = revision; }
   // The store takes nothing for now: until something is durable again, calls are refused with this.
   void Stalled(const absl::Status& status) { stalled_ = status; }
   // The board could not be written: it is to be drawn again at the next tick.
@@ -151,7 +153,8 @@ class Service {
   const absl::Status& lost() const { return lost_; }
 
   const Core& core() const { return core_; }
-  int64_t checkpoint_revision() const { return checkpoint_revision_; }
+  int64_t checkpoint_revision() const { return checkpoint_revision_; }  // that was asked for
+  int64_t saved_revision() const { return saved_revision_; }            // that the store has
   size_t parked() const { return parked_.size(); }
   int64_t uncommitted() const { return written_ - durable_; }
 
@@ -171,6 +174,7 @@ class Service {
   void On(int64_t call, const Submit& command, Contents contents, Now now);
   void On(int64_t call, const SetTask& command, Contents contents, Now now);
   void On(int64_t call, const CancelRun& command, Contents contents, Now now);
+  void On(int64_t call, const SetPriority& command, Contents contents, Now now);
   void On(int64_t call, const HoldWorker& command, Contents contents, Now now);
   void On(int64_t call, const ReleaseWorker& command, Contents contents, Now now);
   void On(int64_t call, const ListTasks& command, Contents contents, Now now);
@@ -207,7 +211,7 @@ class Service {
   int64_t durable_ = 0;
   std::deque<std::pair<int64_t, int64_t>> uncommitted_;  // number, bytes
   int64_t uncommitted_bytes_ = 0;
-  int64_t checkpoint_revision_ = 0;
+  int64_t checkpoint_revision_ = 0, saved_revision_ = 0;
   int64_t board_revision_ = -1;  // that is drawn, or on its way
   int64_t next_board_ms_ = 0;
   std::deque<std::pair<int64_t, Answer>> waiting_;      // for a write; numbers never fall

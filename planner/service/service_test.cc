@@ -93,6 +93,27 @@ TEST_CASE("nobody is told what is not durable, and answers keep their order") {
   CHECK(bench.Answered() == std::vector<int64_t>{again});
 }
 
+TEST_CASE("who is told that a run has another priority finds it in the checkpoint") {
+  Bench bench;
+  bench.Call(SubmitOf(2));
+  bench.Commit();
+  bench.Answered();
+  const int64_t call = bench.Call(SetPriority{"r1", 5, ""});
+  const std::vector<Write> writes = bench.service.TakeWrites();
+  REQUIRE(writes.size() == 2);
+  CHECK(writes[0].events.size() == 1);
+  REQUIRE(writes[1].checkpoint);
+  CHECK(writes[1].changes->records.runs(0).run().priority() == 5);
+  bench.service.Durable(writes[0].number);
+  CHECK(bench.Answered().empty());
+  bench.service.Durable(writes[1].number);
+  CHECK(bench.Answered() == std::vector<int64_t>{call});
+  // Said again it is neither.
+  const int64_t again = bench.Call(SetPriority{"r1", 5, ""});
+  CHECK(bench.service.TakeWrites().empty());
+  CHECK(bench.Answered() == std::vector<int64_t>{again});
+}
+
 TEST_CASE("work wakes as many parked calls as there is work for, the longest waiting first") {
   Bench bench;
   std::vector<int64_t> parked;
@@ -284,6 +305,7 @@ TEST_CASE("boards of a large state are rare, checkpoints follow events, both are
     bench.Join("w");
     bench.service.Tick(bench.now);
     if (bench.service.checkpoint_revision() != before) checkpoints.push_back(ms);
+    CHECK(bench.service.saved_revision() == 0);  // nobody has said that one was
     bench.Commit();
     for (const View& view : bench.service.TakeViews()) {
       if (view.draw) boards.push_back(ms);
@@ -332,6 +354,9 @@ TEST_CASE("a new service goes on from the log and its checkpoint, to the byte") 
   Service again({}, 8);
   REQUIRE(again.Load(bench.store, bench.now).ok());
   CHECK(again.checkpoint_revision() == 6);
+  CHECK(again.saved_revision() == 6);
+  again.Saved(9);
+  CHECK(again.saved_revision() == 9);
   CHECK(CanonicalBytes(again.core().state().ToProto()) ==
         CanonicalBytes(bench.service.core().state().ToProto()));
 }

@@ -120,6 +120,15 @@ class Client {
     request.set_run_id(run_id);
     return Call(planner_.get(), &v1::PlannerService::Stub::CancelRun, request);
   }
+  absl::StatusOr<v1::SetPriorityReply> SetPriority(const v1::SetPriorityRequest& request) {
+    return Call(planner_.get(), &v1::PlannerService::Stub::SetPriority, request);
+  }
+  absl::StatusOr<v1::SetPriorityReply> SetPriority(const std::string& run_id, int priority) {
+    v1::SetPriorityRequest request;
+    request.set_run_id(run_id);
+    request.set_priority(priority);
+    return SetPriority(request);
+  }
   absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id) {
     v1::GetTaskRequest request;
     request.set_task_id(task_id);

@@ -171,6 +171,7 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
   const int64_t revision = unsaved_.back()->records.revision();
   if (saved.ok()) {
     unsaved_.clear();
+    saved_ = revision;
     telemetry::Log(told::kCheckpoint, {{"revision", revision}, {"entries", entries}});
   } else if (!absl::IsFailedPrecondition(saved)) {
     telemetry::Log(told::kNoCheckpoint, {{"revision", revision}, {"reason", saved.ToString()}});

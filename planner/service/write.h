@@ -51,6 +51,8 @@ class Writer {
   // never will be. A checkpoint that cannot be saved is only logged, and is part of the next: the
   // log has everything.
   absl::Status Commit(absl::Span<const Write> writes);
+  // Revision of the last checkpoint that it saved; 0: none yet.
+  int64_t saved() const { return saved_; }
 
  private:
   store::Store* const store_;
@@ -59,6 +61,7 @@ class Writer {
   int64_t after_;
   std::vector<std::shared_ptr<const Changes>> unsaved_;
   bool owed_ = false;  // a checkpoint, which could not be saved
+  int64_t saved_ = 0;
 };
 
 // Of what it brings: events, blobs, facts.

@@ -16,6 +16,9 @@ constexpr int kMaxLosses = 3;
 constexpr int kMaxCardFailures = 2;
 constexpr int kMaxFailures = 3;
 constexpr size_t kMaxBlames = 3;
+constexpr double kMinSliceSeconds = 2;
+// Of a large fleet's runs a look at each task with each grant would take hours.
+constexpr size_t kMostLookedAt = 100;
 // From the end of a time to the event that says so: a tick, and commits that are tried again.
 constexpr int64_t kSlackMs = 10'000;
 
@@ -53,6 +56,25 @@ Checker::Task* Checker::FindOpen(const std::string& task_id, const char* where) 
 bool Checker::CanTake(const Worker& worker, const Task& task) {
   return std::all_of(task.needs.begin(), task.needs.end(),
                      [&](const std::string& label) { return worker.labels.count(label) > 0; });
+}
+
+std::string Checker::PassedOver(const Task& task, const std::string& worker_id) {
+  const Run& of = runs_[task.run_id];
+  const Worker& worker = workers_[worker_id];
+  for (const auto& [run_id, run] : runs_) {
+    if (run.submitter != of.submitter || run.priority <= of.priority) continue;
+    if (run.task_ids.size() > kMostLookedAt) continue;
+    for (const std::string& id : run.task_ids) {
+      const Task& other = tasks_.at(id);
+      const bool waits = !other.live && !other.rest && !other.archived &&
+                         other.budget - other.spent >= kMinSliceSeconds;
+      if (waits && other.arch == worker.arch && CanTake(worker, other) &&
+          other.lost_with.count(worker_id) == 0) {
+        return id;
+      }
+    }
+  }
+  return "";
 }
 
 bool Checker::HasAnother(const Task& task) const {
@@ -129,8 +151,8 @@ void Checker::Committed(const v1::Event& event) {
   switch (event.event_case()) {
     case v1::Event::kRunSubmitted:
       return On(event.run_submitted());
-    case v1::Event::kRunBound:
-      return On(event.run_bound());
+    case v1::Event::kRunChanged:
+      return On(event.run_changed());
     case v1::Event::kWorkerJoined:
       return On(event.worker_joined());
     case v1::Event::kWorkerLost:
@@ -161,7 +183,14 @@ void Checker::Committed(const v1::Event& event) {
 }
 
 void Checker::On(const v1::RunSubmitted& submitted) {
-  if (!runs_.insert(submitted.run().id()).second) Broken("a run's id is used twice");
+  const v1::Run& run = submitted.run();
+  const bool fresh =
+      runs_
+          .try_emplace(run.id(), Run{run.submitter().empty() ? run.id() : run.submitter(),
+                                     run.priority(),
+                                     {run.task_ids().begin(), run.task_ids().end()}})
+          .second;
+  if (!fresh) Broken("a run's id is used twice");
   for (const v1::Task& task : submitted.tasks()) {
     if (tasks_.count(task.id()) > 0) Broken(Say("a task's id is used twice: ", task.id()));
     Task& model = tasks_[task.id()];
@@ -172,12 +201,18 @@ void Checker::On(const v1::RunSubmitted& submitted) {
   }
 }
 
-void Checker::On(const v1::RunBound& bound) {
-  for (auto& [id, task] : tasks_) {
-    if (task.run_id != bound.run_id()) continue;
-    if (!task.arch.empty()) Broken(Say(id, " is bound twice"));
-    task.arch = bound.arch();
+void Checker::On(const v1::RunChanged& changed) {
+  Run& run = runs_[changed.run_id()];
+  for (const std::string& id : run.task_ids) {
+    Task* task = FindOpen(id, "a change of its run");
+    if (task == nullptr || (changed.has_priority() && task->arch == changed.arch())) continue;
+    if (!task->arch.empty()) Broken(Say(id, " is bound twice"));
+    task->arch = changed.arch();
   }
+  if (!changed.has_priority()) return;
+  if (changed.priority() == run.priority) Broken(Say(changed.run_id(), ": no other priority"));
+  run.priority = changed.priority();
+  ++prioritized_;
 }
 
 void Checker::On(const v1::WorkerJoined& joined) {
@@ -268,6 +303,11 @@ void Checker::On(const v1::LeaseGranted& granted) {
   }
   if (task->given_up && task->failures >= kMaxFailures && task->lost_with.size() > 1) {
     Broken(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
+  }
+  // What another worker lost comes before all priorities.
+  if (const std::string other = PassedOver(*task, granted.worker_id());
+      task->lost_with.empty() && !other.empty()) {
+    Broken(Say(granted.task_id(), " is granted, and ", other, " has a higher priority"));
   }
   task->live = true;
   ++worker.leases;

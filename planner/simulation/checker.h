@@ -75,7 +75,8 @@ class Checker {
   int64_t faults() const { return faults_; }  // of cards, for which workers were quarantined
   // Of these, ended by what others lost.
   int64_t lifted() const { return lifted_; }
-  int64_t archived() const { return archived_; }  // runs
+  int64_t archived() const { return archived_; }        // runs
+  int64_t prioritized() const { return prioritized_; }  // likewise, by people
 
  private:
   struct Task {
@@ -108,6 +109,11 @@ class Checker {
     v1::TaskState state = v1::QUEUED;  // that it was moved to last
     bool archived = false;
   };
+  struct Run {
+    std::string submitter;  // its own id, where nobody is named
+    int priority = 0;
+    std::vector<std::string> task_ids;
+  };
   struct Worker {
     std::string arch;
     std::set<std::string> labels;
@@ -127,7 +133,7 @@ class Checker {
   int64_t OverAt(int64_t heard_ms, int64_t ttl_ms) const;
 
   void On(const v1::RunSubmitted& event);
-  void On(const v1::RunBound& event);
+  void On(const v1::RunChanged& event);
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
   void On(const v1::WorkerQuarantined& event);
@@ -143,6 +149,9 @@ class Checker {
   // Whether there is a worker for the task that has not lost it.
   static bool CanTake(const Worker& worker, const Task& task);
   bool HasAnother(const Task& task) const;
+  // What of the same submitter's waits for that worker, too, and has a higher priority; "":
+  // nothing.
+  std::string PassedOver(const Task& task, const std::string& worker_id);
   // Whom the end of a lease is held against.
   void Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended);
   Task* Find(const std::string& task_id, const char* where);
@@ -155,7 +164,7 @@ class Checker {
   Tasks tasks_;
   std::unordered_map<std::string, Tasks::value_type*> leased_;  // by lease, of those that live
   std::unordered_map<std::string, Worker> workers_;
-  std::set<std::string> runs_;
+  std::map<std::string, Run> runs_;
   std::vector<std::string> violations_;
   bool over_ = false;
   int64_t now_ms_ = 0;
@@ -167,6 +176,7 @@ class Checker {
   int64_t faults_ = 0;
   int64_t lifted_ = 0;
   int64_t archived_ = 0;
+  int64_t prioritized_ = 0;
 };
 
 }  // namespace warpsmith::planner::simulation

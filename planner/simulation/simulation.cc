@@ -269,6 +269,12 @@ void Simulation::Tick() {
   const auto& tasks = state.tasks();
   if (world_.Chance(faults_.stranger)) SpeakOfAnother(state);
   if (now_ms() >= scale_.faulty_ms || tasks.empty()) return;
+  if (world_.Chance(0.02 * share)) {
+    auto run = state.runs().begin();
+    std::advance(run, world_.Between(int64_t{0}, static_cast<int64_t>(state.runs().size()) - 1));
+    const auto priority = static_cast<int>(world_.Between(int64_t{-2}, int64_t{2}));
+    return Say(SetPriority{run->second.run().id(), priority, "a person said so"});
+  }
   if (!world_.Chance(scale_.few() ? 0.005 : 0.1)) return;
   auto task = tasks.begin();
   std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));

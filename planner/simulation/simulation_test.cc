@@ -62,7 +62,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     only = range;
   }
   int64_t deaths = 0, refusals = 0, accepted = 0, worker_ms = 0;
-  int64_t quarantines = 0, faults = 0, lifted = 0, archived = 0;
+  int64_t quarantines = 0, faults = 0, lifted = 0, archived = 0, prioritized = 0;
   PlannerHost::Counts alone, sharing;
   int64_t shared = 0, shared_ms = 0, lost_histories = 0, longest_without_ms = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -87,16 +87,18 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     faults += simulation.checker().faults();
     lifted += simulation.checker().lifted();
     archived += simulation.checker().archived();
+    prioritized += simulation.checker().prioritized();
     worker_ms += simulation.worker_ms();
   }
-  std::printf("%s\n",
-              absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
-                           " worker-hours: ", alone.crashes + sharing.crashes, " planner crashes, ",
-                           alone.pauses + sharing.pauses, " pauses, ", deaths, " worker deaths, ",
-                           refusals, " leases refused, ", accepted, " incumbents accepted, ",
-                           quarantines, " quarantines, ", faults, " of them for a card, ", lifted,
-                           " of them lifted, ", archived, " runs archived")
-                  .c_str());
+  std::printf(
+      "%s\n",
+      absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
+                   " worker-hours: ", alone.crashes + sharing.crashes, " planner crashes, ",
+                   alone.pauses + sharing.pauses, " pauses, ", deaths, " worker deaths, ", refusals,
+                   " leases refused, ", accepted, " incumbents accepted, ", quarantines,
+                   " quarantines, ", faults, " of them for a card, ", lifted, " of them lifted, ",
+                   archived, " runs archived, ", prioritized, " priorities changed")
+          .c_str());
   std::printf(
       "%s\n",
       absl::StrCat(shared, " seeds, ", shared_ms / 3'600'000,
@@ -126,6 +128,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     CHECK(faults > 50);
     CHECK(lifted > 0);
     CHECK(archived > 100);
+    CHECK(prioritized > 1000);
   }
 }
 

@@ -69,6 +69,19 @@ void News::Say(const Moment& moment, const char* kind, const std::string& task,
   if (items_.size() > kMaxNews) items_.pop_front();
 }
 
+void News::On(const v1::Run& run, const Moment& moment) {
+  const auto [known, fresh] = runs_.try_emplace(run.id());
+  SeenRun& seen = known->second;
+  if (fresh) {
+    Say(moment, "run", run.id(), "", absl::StrCat("submitted: ", run.name()));
+  } else if (run.priority() != seen.priority) {
+    Say(moment, "run", run.id(), "",
+        absl::StrCat("priority ", run.priority(), ", was ", seen.priority));
+  }
+  if (!fresh && run.done() && !seen.done) Say(moment, "run", run.id(), "", "done");
+  seen = {run.done(), run.priority()};
+}
+
 void News::On(const v1::TaskRecord& record, const Moment& moment) {
   const v1::Task& task = record.task();
   const std::string worker = record.has_lease() ? record.lease().worker_id() : "";
@@ -99,16 +112,7 @@ void News::On(const v1::WorkerRecord& record, const Moment& moment) {
 
 void News::Take(const planner::Changes& changes, int64_t at, absl::Time date) {
   const Moment moment{at, date};
-  for (const v1::RunRecord& record : changes.records.runs()) {
-    const v1::Run& run = record.run();
-    const auto known = runs_.find(run.id());
-    if (known == runs_.end()) {
-      Say(moment, "run", run.id(), "", absl::StrCat("submitted: ", run.name()));
-    } else if (run.done() && !known->second) {
-      Say(moment, "run", run.id(), "", "done");
-    }
-    runs_[run.id()] = run.done();
-  }
+  for (const v1::RunRecord& record : changes.records.runs()) On(record.run(), moment);
   for (const v1::TaskRecord& record : changes.records.tasks()) On(record, moment);
   for (const v1::WorkerRecord& record : changes.records.workers()) On(record, moment);
   for (const std::string& id : changes.forgotten) workers_.erase(id);

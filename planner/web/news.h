@@ -35,10 +35,16 @@ class News {
     std::string trial;    // of its incumbent
     std::string promise;  // of the next slice
   };
+  // Likewise, of a run.
+  struct SeenRun {
+    bool done = false;
+    int priority = 0;
+  };
   struct Moment {
     int64_t at = 0;
     absl::Time date;
   };
+  void On(const v1::Run& run, const Moment& moment);
   void On(const v1::TaskRecord& record, const Moment& moment);
   void On(const v1::WorkerRecord& record, const Moment& moment);
   void Say(const Moment& moment, const char* kind, const std::string& task,
@@ -48,7 +54,7 @@ class News {
   std::deque<Item> items_;
   std::unordered_map<std::string, Seen> tasks_;
   std::unordered_map<std::string, std::string> workers_;  // how each is
-  std::unordered_map<std::string, bool> runs_;            // done
+  std::unordered_map<std::string, SeenRun> runs_;
 };
 
 }  // namespace warpsmith::web

@@ -19,7 +19,8 @@ using http::Request;
 
 constexpr char kJson[] = "application/json";
 constexpr char kService[] = "/warpsmith.v1.PlannerService/";
-constexpr const char* kChanges[] = {"SetTask", "CancelRun", "HoldWorker", "ReleaseWorker"};
+constexpr const char* kChanges[] = {"SetTask", "CancelRun", "SetPriority", "HoldWorker",
+                                    "ReleaseWorker"};
 constexpr size_t kMaxId = 1'000;
 
 // Nothing from anywhere else, nothing that stands in the page itself, and no text becomes markup.
@@ -232,6 +233,10 @@ std::vector<http::Route> Page::Routes() {
   routes.push_back(Change<v1::CancelRunRequest, v1::CancelRunReply>(
       *published_, "CancelRun", [this](const auto& caller, const auto& message, auto done) {
         planner_->CancelRun(caller, message, std::move(done));
+      }));
+  routes.push_back(Change<v1::SetPriorityRequest, v1::SetPriorityReply>(
+      *published_, "SetPriority", [this](const auto& caller, const auto& message, auto done) {
+        planner_->SetPriority(caller, message, std::move(done));
       }));
   routes.push_back(Change<v1::HoldWorkerRequest, v1::HoldWorkerReply>(
       *published_, "HoldWorker", [this](const auto&, const auto& message, auto done) {

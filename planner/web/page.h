@@ -10,7 +10,7 @@
 //   GET /events?since=KEY  the same as server-sent events, as they come, at most one a second
 //   GET /task?id=ID        a task in full (detail.h)
 //   GET /board             the board, as markdown
-//   POST /warpsmith.v1.PlannerService/SetTask, CancelRun, HoldWorker, ReleaseWorker
+//   POST /warpsmith.v1.PlannerService/SetTask, CancelRun, SetPriority, HoldWorker, ReleaseWorker
 //                          the planner's calls, their messages as JSON
 //
 // A browser that stays holds a thread, so kMaxViewers may; whoever comes later is told so (503) and

@@ -71,6 +71,7 @@ struct Shown {
 };
 
 constexpr char kSetTask[] = "/warpsmith.v1.PlannerService/SetTask";
+constexpr char kSetPriority[] = "/warpsmith.v1.PlannerService/SetPriority";
 constexpr char kHold[] = R"({"task_id": "r1/p1@host", "state": "HELD", "reason": "a look first"})";
 
 std::string TaskState(const json& update, const std::string& id) {
@@ -143,7 +144,7 @@ TEST_CASE("the state, a task in full and the board are told, and what is done is
              Catch::Contains("# Warpsmith board"));
   const json you = json::parse(client.Get("/you")->body);
   CHECK(you["role"] == "local");
-  CHECK(you["may"].size() == 4);
+  CHECK(you["may"].size() == 5);
 
   bool seen = false;
   std::thread viewer([&, key = state["key"].get<std::string>()] {
@@ -166,6 +167,38 @@ TEST_CASE("the state, a task in full and the board are told, and what is done is
       json::parse(client.Get(("/state?since=" + state["key"].get<std::string>()).c_str())->body);
   CHECK(update["full"] == false);
   CHECK(TaskState(update, "r1/p1@host") == "held");
+}
+
+TEST_CASE("a run is put before others, and whoever sends no priority is told so") {
+  Shown shown;
+  httplib::Client client("127.0.0.1", shown.port());
+  client.set_read_timeout(60);
+  const auto put = [&](const char* body) {
+    const auto reply = client.Post(kSetPriority, body, "application/json");
+    REQUIRE(reply);
+    return std::pair(reply->status, reply->body);
+  };
+  const std::string key = shown.published.Since("")->key;
+  const auto [status, body] = put(R"({"run_id": "r1", "priority": -7, "reason": "no hurry"})");
+  CHECK(status == 200);
+  CHECK(json::parse(body)["run"]["priority"] == -7);
+  const auto [missing, says] = put(R"({"run_id": "r1", "reason": "no hurry"})");
+  CHECK(missing == 400);
+  CHECK_THAT(says, Catch::Contains("say which priority, -1000 to 1000"));
+  CHECK(put(R"({"run_id": "r1", "priority": 1001})").first == 400);
+  CHECK(put(R"({"run_id": "r1", "priority": 1.5})").first == 400);
+  CHECK(put(R"({"run_id": "r2", "priority": 1})").first == 404);
+  shown.now_ms += 10'000;
+  shown.planner->Tick();
+  // It is seen with its row, and among the news.
+  json update;
+  do {
+    shown.published.Await(key, absl::Milliseconds(50));
+    update = json::parse(client.Get(("/state?since=" + key).c_str())->body);
+  } while (update["runs"].empty());
+  CHECK(update["runs"][0][9] == -7);
+  REQUIRE(update["news"].size() == 1);
+  CHECK(update["news"][0][4] == "priority -7, was 0");
 }
 
 TEST_CASE("so many are shown it live, later ones are told to ask, and all are answered") {
@@ -234,7 +267,7 @@ TEST_CASE("each role sees and does by the page what the table says") {
   struct Promise {
     const char* name;
     int sees;
-    int holds_task, holds_worker;  // of ada's run; of no worker
+    int holds_task, holds_worker;  // of ada's run, and puts it before others; of no worker
   };
   for (const Promise& promise :
        {Promise{"", 401, 401, 401}, Promise{"eye", 200, 403, 403}, Promise{"bob", 200, 403, 403},
@@ -250,6 +283,7 @@ TEST_CASE("each role sees and does by the page what the table says") {
                                 : promise.name == std::string("eye") ? ""
                                                                      : "own";
       CHECK(may.value("SetTask", "") == tasks);
+      CHECK(may.value("SetPriority", "") == tasks);
       CHECK(may.value("HoldWorker", "") == (tasks == "all" ? "all" : ""));
     }
     for (const char* path : {"/state", "/task?id=r1%2Fp1%40host", "/board"}) {
@@ -258,6 +292,10 @@ TEST_CASE("each role sees and does by the page what the table says") {
     }
     CHECK(client()->Post(kSetTask, headers(promise.name), kHold, "application/json")->status ==
           promise.holds_task);
+    CHECK(client()
+              ->Post(kSetPriority, headers(promise.name), R"({"run_id": "r1", "priority": 3})",
+                     "application/json")
+              ->status == promise.holds_task);
     CHECK(client()
               ->Post("/warpsmith.v1.PlannerService/HoldWorker", headers(promise.name),
                      R"({"worker_id": "nobody"})", "application/json")

@@ -84,9 +84,14 @@ def confined(name: str, service: Service) -> Iterator[str]:
             yield f"port {port} is for the whole network"
 
 
+def of_one_version(image: str) -> bool:
+    """Whether others' image is the same tomorrow."""
+    return re.search(r":[\w.-]*\d+\.\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$", image) is not None
+
+
 def whole(service: Service, compose: dict[str, Any], generated: set[Path]) -> Iterator[str]:
     image = service["image"]
-    if image not in OURS and not re.search(r":[\w.-]*\d+\.\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$", image):
+    if image not in OURS and not of_one_version(image):
         yield f"image {image} is not of one version"
     if image in OURS and "build" not in service:
         yield f"nobody builds {image}"

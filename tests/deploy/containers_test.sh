@@ -187,6 +187,7 @@ keys_are_apart() {
   not inside worker-host openssl version  # nothing there that would read them otherwise
   [ "$(inside worker-host stat -c '%a %u' /certs/own.pem)" = "600 7400" ]
   [ "$(inside worker-host sha256sum /certs/own.pem)" != "$(inside planner-1 sha256sum /certs/own.pem)" ]
+  [ "$(inside planner-1 sha256sum /certs/own.pem)" != "$(inside planner-2 sha256sum /certs/own.pem)" ]
   not inside worker-host ls /authority
 }
 

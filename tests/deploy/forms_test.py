@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+import compose
 import kustomize
 from kustomize import find
 
@@ -104,6 +105,7 @@ class Form:
     def __init__(self) -> None:
         self.settings: Settings = {}
         self.flags: list[tuple[str, list[str]]] = []  # of which program
+        self.images: set[str] = set()  # of others
 
     def add(self, role: str, words: list[str], default_grace: int) -> None:
         flags = flags_of(words)
@@ -163,6 +165,7 @@ def read_kubernetes(root: pathlib.Path, grace: int) -> Form:
             one = pod["containers"][0]
             form.add(role, one["args"], grace)
             form.tell({f"{role}.dir": flags_of(one["args"])["--dir"]})
+            form.images |= {other["image"] for other in pod.get("initContainers", [])}
             patience = {kind: one[kind]["periodSeconds"] * one[kind]["failureThreshold"] for kind in ("startupProbe", "livenessProbe")}
             form.tell({
                 f"{role}.start_seconds": patience["startupProbe"],
@@ -241,6 +244,9 @@ def errors_in(forms: dict[str, Form], flags: dict[str, set[str]], shared_bytes: 
             errors.append(f"worker.stop_seconds: {name} kills a worker after {stop} s, and its grace is {grace} s")
         if form.settings.get("worker.shared_bytes", shared_bytes) < shared_bytes:
             errors.append(f"worker.shared_bytes: {name} gives less than a worker asks for")
+        for image in form.images:
+            if not compose.of_one_version(image):
+                errors.append(f"images: {name} has {image}, which is not of one version")
         for role, used in form.flags:
             for flag in used:
                 if flag not in flags[role]:
@@ -287,6 +293,8 @@ BROKEN = [
     (KUBERNETES + "worker.yaml", "--planner=warpsmith-planner:7400", "--planner=warpsmith-planner:7480", "worker.planner_port"),
     (KUBERNETES + "worker.yaml", "sizeLimit: 8Gi", "sizeLimit: 64Mi", "worker.shared_bytes"),
     (KUBERNETES + "worker.yaml", "failureThreshold: 6", "failureThreshold: 60", "worker.watchdog_seconds"),
+    ("deploy/kubernetes/three/planner-patch.yaml", "haproxy:2.8.29", "haproxy:2.8", "images"),
+    ("deploy/kubernetes/three/planner-patch.yaml", ":2.8.29@sha256", "@sha256", "images"),
     (COMPOSE, "--listen-http\n      - 0.0.0.0:7480", "--listen-http\n      - 0.0.0.0:7490", "planner.http_port"),
     (COMPOSE, "stop_grace_period: 2m", "stop_grace_period: 1m", "planner.stop_seconds"),
     (COMPOSE, "nofile: 131072", "nofile: 1024", "planner.files"),

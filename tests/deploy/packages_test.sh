@@ -2,7 +2,8 @@
 # The Debian packages and units, on a machine of the test's own with a systemd of its own
 # (machine.sh): made, installed by the guide's commands, used, watched, installed again, removed.
 #
-#   tests/deploy/packages_test.sh BUILD     BUILD: a build folder of everything, as build/release
+#   tests/deploy/packages_test.sh BUILD           BUILD: a build folder of everything, as build/release
+#   tests/deploy/packages_test.sh BUILD machine   what takes a machine; 77: none can be made, nothing was tried
 #
 # The machine is made of this one's files, so that nothing is fetched. WARPSMITH_TEST_THOROUGH=1: and
 # another of a fresh Debian, with what the packages depend on fetched by apt; some two minutes more.
@@ -80,6 +81,29 @@ confined() {
 }
 
 names_its_card() { property warpsmith-worker@cuda:0 ExecStart | grep >/dev/null -- '--device cuda:0 --planner'; }
+
+# A driver with a card of the tests' own, and those who come after its worker: root, a user, and a
+# service with another user and another /tmp each time.
+CARD=(LD_LIBRARY_PATH=/opt/cuda WARPSMITH_CUDA_CARDS=17)
+a_card_is_one_workers() {
+  local service='warpsmith-worker@cuda:0.service'
+  mkdir -p "$root/opt/cuda" "$root/etc/systemd/system/$service.d"
+  cp "$build/tests/support/cuda/libcuda.so.1" "$root/opt/cuda/"
+  printf '[Service]\nEnvironment=%s\n' "${CARD[*]}" >"$root/etc/systemd/system/$service.d/test.conf"
+  machine systemctl daemon-reload
+  machine systemctl start "$service"
+  is_refused machine env "${CARD[@]}" warpsmith-worker --dir /tmp/second
+  is_refused machine runuser -u nobody -- env "${CARD[@]}" warpsmith-worker --dir /tmp/third
+  is_refused machine systemd-run --quiet --wait --pipe -p DynamicUser=yes -p PrivateTmp=yes -p ProtectSystem=strict \
+    -E "${CARD[0]}" -E "${CARD[1]}" warpsmith-worker --dir /tmp/fourth
+  machine systemctl stop "$service"
+}
+is_refused() {
+  local said
+  if said=$("$@" 2>&1); then return 1; fi
+  echo "$said"
+  grep >/dev/null 'the card has a worker: cuda:0 .*-cuda0 (process' <<<"$said"
+}
 
 submit() {
   cat >"$root/small.json" <<'JSON'
@@ -176,6 +200,7 @@ follow_guide() {
   check "its kernel is made" eventually is_over
 }
 
+SKIPPED=77  # nothing was tried
 enter "$@"
 trap stop_machine EXIT
 
@@ -190,15 +215,19 @@ adduser adduser
 debootstrap debootstrap
 unshare util-linux
 TOOLS
-check "packages are made" make_packages
-check "their scripts are clean" scripts_are_clean
-check "the planner's unit is exposed by at most $PLANNER_EXPOSURE of 100" \
-  exposure warpsmith-planner.service $PLANNER_EXPOSURE
-check "the worker's unit is exposed by at most $WORKER_EXPOSURE of 100" \
-  exposure warpsmith-worker@.service $WORKER_EXPOSURE
 read_guide
-[ "$WARPSMITH_TEST_INSIDE" = machine ] || exit 0
-can_have_machines || exit 0
+if [ "${2:-}" != machine ]; then
+  check "packages are made" make_packages
+  check "their scripts are clean" scripts_are_clean
+  check "the planner's unit is exposed by at most $PLANNER_EXPOSURE of 100" \
+    exposure warpsmith-planner.service $PLANNER_EXPOSURE
+  check "the worker's unit is exposed by at most $WORKER_EXPOSURE of 100" \
+    exposure warpsmith-worker@.service $WORKER_EXPOSURE
+  exit 0
+fi
+[ "$WARPSMITH_TEST_INSIDE" = machine ] || exit $SKIPPED
+can_have_machines || exit $SKIPPED
+check "packages are made" make_packages
 
 root_of_this "$work/root"
 follow_guide offline
@@ -206,6 +235,7 @@ check "units are as systemd wants them" verify_units
 check "users and folders are there" users_and_folders
 check "the planner is confined" confined warpsmith-planner warpsmith-planner
 check "a card's unit names its card" names_its_card
+check "a card is one worker's, whoever comes" a_card_is_one_workers
 check "the worker is confined" confined warpsmith-worker@host warpsmith-worker
 check "both go on with a short watchdog" watch_closely
 check "a planner that stands still is started again" is_rescued warpsmith-planner

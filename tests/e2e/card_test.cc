@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/fleet.h"
@@ -156,6 +160,135 @@ TEST_CASE("a card that others have is refused, or marked") {
   const Finished waited = late->Wait(absl::Seconds(90));
   CHECK(waited == 1);
   CHECK_THAT(waited.err, Contains(absl::StrCat("process ", getpid(), " uses it, too")));
+}
+
+// Workers on a machine whose driver is a script's, with cards of its own.
+class Machine {
+ public:
+  // Three cards of this test alone.
+  Machine() {
+    REQUIRE(fleet.Ready());
+    for (int i = 0; i < 3; ++i) {
+      const uint64_t number = static_cast<uint64_t>(getpid()) * 10 + i;
+      numbers_.push_back(number);
+      absl::StrAppend(&cards_, i > 0 ? " " : "", number);
+    }
+  }
+  ~Machine() {
+    for (const uint64_t number : numbers_) {
+      char bytes[sizeof number];
+      std::memcpy(bytes, &number, sizeof number);
+      std::string uuid =
+          absl::BytesToHexString(absl::string_view(bytes, sizeof bytes)) + std::string(16, '0');
+      for (const size_t at : {20, 16, 12, 8}) uuid.insert(at, "-");
+      std::filesystem::remove("/dev/shm/warpsmith-card-" + uuid);
+    }
+  }
+
+  const std::string& cards() const { return cards_; }
+  // A program that is shown `cards`.
+  static std::vector<std::string> On(const std::string& cards, const std::string& program,
+                                     const std::string& dir, const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {"/usr/bin/env",
+                                     "LD_LIBRARY_PATH=" + std::string(WARPSMITH_CUDA_FOLDER),
+                                     "WARPSMITH_CUDA_CARDS=" + cards,
+                                     kBin + "/" + program,
+                                     "--dir",
+                                     dir};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return argv;
+  }
+  std::unique_ptr<Process> Start(const std::string& cards,
+                                 const std::vector<std::string>& more = {}) const {
+    return std::make_unique<Process>(On(cards, "warpsmith-worker", fleet.dir(), more));
+  }
+  // Of one that ends at once.
+  Finished Refused(const std::string& cards, const std::vector<std::string>& more = {}) const {
+    return RunToEnd(On(cards, "warpsmith-worker", fleet.dir(), more));
+  }
+  // By name: those that are connected.
+  std::set<std::string> Workers() const {
+    std::set<std::string> names;
+    const auto list = fleet.List();
+    if (!list.ok()) return names;
+    for (const v1::WorkerInfo& worker : list->workers()) {
+      if (!worker.lost()) names.insert(worker.arch() + " " + worker.id());
+    }
+    return names;
+  }
+
+  Fleet fleet{kBin, 0};
+
+ private:
+  std::vector<uint64_t> numbers_;
+  std::string cards_;
+};
+
+TEST_CASE("workers of one machine find a card each") {
+  const Machine machine;
+  char host[256] = {};
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
+  const auto name = [&host](int card) { return absl::StrCat(host, "-cuda", card); };
+  std::set<std::string> all;
+  for (int i = 0; i < 3; ++i) all.insert("sm_90a " + name(i));
+
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(machine.Start(machine.cards()));
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return machine.Workers() == all; }));
+
+  // One more than there are cards, and one that wants a card of another's.
+  const Finished fourth = machine.Refused(machine.cards());
+  CHECK(fourth == 1);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_THAT(fourth.err, Contains(absl::StrCat("cuda:", i, " ", name(i), " (process ")));
+  }
+  const Finished same = machine.Refused(machine.cards(), {"--device", "cuda:1"});
+  CHECK(same == 1);
+  CHECK_THAT(same.err, Contains("the card has a worker: cuda:1 " + name(1)));
+
+  // However it ends, its card is for the next one.
+  workers[0]->Signal(SIGKILL);
+  CHECK(workers[0]->Wait(absl::Seconds(30)) == 128 + SIGKILL);
+  workers[0] = machine.Start(machine.cards(), {"--device", "cuda", "--name", "next", "--nvrtc",
+                                               "/nonexistent/libnvrtc.so"});
+  CHECK(Eventually(absl::Minutes(1), [&] { return machine.Workers().count("sm_90a next") == 1; }));
+  CHECK_THAT(machine.Refused(machine.cards(), {"--device", "cuda"}).err,
+             Contains(" next (process "));
+  for (const auto& finished :
+       {machine.fleet.Warpsmith({"workers"}), machine.fleet.Warpsmith({"workers", "-o", "json"})}) {
+    CHECK_THAT(finished.out, Contains("lacks NVRTC (libnvrtc.so)") && Contains("--nvrtc PATH") &&
+                                 Contains("lacks PyTorch"));
+  }
+  for (auto& worker : workers) {
+    worker->Signal(SIGTERM);
+    CHECK(worker->Wait(absl::Seconds(30)) == 0);
+  }
+}
+
+TEST_CASE("a worker without a card works on the processor, unless a card is meant") {
+  const Machine machine;
+  const auto worker = machine.Start("", {"--name", "w"});
+  CHECK(Eventually(absl::Minutes(1), [&] { return machine.Workers().count("host w") == 1; }));
+  CHECK_THAT(worker->Errors(), Contains("no CUDA card, so it works on the processor"));
+  worker->Signal(SIGTERM);
+  CHECK(worker->Wait(absl::Seconds(30)) == 0);
+  const Finished none = machine.Refused("", {"--device", "cuda"});
+  CHECK(none == 1);
+  CHECK_THAT(none.err, Contains("no CUDA card was found"));
+
+  // Nor where the driver is ill.
+  const Finished ill = machine.Refused("broken");
+  CHECK(ill == 1);
+  CHECK_THAT(ill.err, Contains("a driver that does not start") && Contains("--device host"));
+  CHECK(machine.Refused("broken", {"--list-devices"}) == 1);
+  const Folder other;
+  const Finished ends = RunToEnd(Machine::On("broken", "warpsmith", other.path(), {"up"}));
+  CHECK(ends == 1);
+  CHECK_THAT(ends.err, Contains("the driver of its cards does not start: cuInit") &&
+                           Contains("--device host"));
+  const Finished listed = machine.Refused(machine.cards(), {"--list-devices"});
+  CHECK(listed == 0);
+  CHECK(listed.out == "cuda:0\ncuda:1\ncuda:2\nhost\n");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/clock.h"
@@ -233,6 +234,21 @@ TEST_CASE("what is cancelled stops, and what was found until then is kept") {
   Finished again = fleet.Warpsmith({"cancel", "r1/softmax_rows"});
   CHECK(again == 1);
   CHECK_THAT(again.err, Contains("softmax_rows:narrow is cancelled"));
+  // A run's priority is another from here on; a person's shell has no trouble with negative ones.
+  Finished before = fleet.Warpsmith({"priority", "r1", "-5", "--reason", "no hurry"});
+  CHECK(before == 0);
+  CHECK(before.err == "run r1 has the priority -5\n");
+  CHECK(before.out.empty());
+  Finished json = fleet.Warpsmith({"priority", "r1", "7", "-o", "json"});
+  CHECK(json == 0);
+  CHECK(nlohmann::json::parse(json.out)["priority"] == 7);
+  CHECK(fleet.List("r1")->runs(0).priority() == 7);
+  CHECK(fleet.Warpsmith({"priority", "r1", "much"}) == 2);
+  CHECK(fleet.Warpsmith({"priority", "r1"}) == 2);
+  CHECK(fleet.Warpsmith({"priority", "r9", "1"}) == 4);
+  Finished wrong_priority = fleet.Warpsmith({"priority", "r1", "1001"});
+  CHECK(wrong_priority == 2);
+  CHECK_THAT(wrong_priority.err, Contains("a priority of 1001: give -1000 to 1000"));
   Finished none = fleet.Warpsmith({"cancel", "r9"});
   CHECK(none == 4);
   CHECK_THAT(none.err, Contains("r9") && Contains("warpsmith runs"));
@@ -555,6 +571,32 @@ TEST_CASE("a damaged store is checked, and gone on with") {
   CHECK(fleet.Warpsmith({"down"}) == 0);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", copy, "store", "check"}) == 0);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", fleet.dir() + "/none", "store", "check"}) == 4);
+}
+
+TEST_CASE("up has the planner serve its page, and says where") {
+  const Folder folder;
+  const auto warpsmith = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--dir", folder.path()});
+    return Warpsmith(arguments);
+  };
+  const Finished up =
+      warpsmith({"up", "--workers", "0", "--listen-page", "127.0.0.1:0", "--detach"});
+  REQUIRE(up == 0);
+  const auto page = base::ReadFile(folder / "planner.page");
+  REQUIRE(page.ok());
+  const std::string url =
+      absl::StrCat("http://", std::string(absl::StripAsciiWhitespace(*page)), "/");
+  CHECK_THAT(up.err, Contains("warpsmith: page " + url + "\n"));
+  const Finished fetched = RunToEnd({"curl", "--silent", "--show-error", "--fail", url});
+  CHECK(fetched == 0);
+  CHECK_THAT(fetched.out, Contains("<title>Warpsmith"));
+  CHECK(warpsmith({"down"}) == 0);
+  CHECK_FALSE(base::ReadFile(folder / "planner.page").ok());
+
+  // Not for others without certificates, which `up` has none of.
+  const Finished open = warpsmith({"up", "--workers", "0", "--listen-page", "0.0.0.0:7490"});
+  CHECK(open == 2);
+  CHECK_THAT(open.err, Contains("the planner cannot run as it was started"));
 }
 
 TEST_CASE("the worker's flags are checked") {

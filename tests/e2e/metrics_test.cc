@@ -177,6 +177,15 @@ TEST_CASE("Prometheus finds a fleet's workers by its planner, and all that is co
     return sum("sum(warpsmith_worker_trials_total) == sum(warpsmith_trials_recorded_total)") == 1;
   }));
   CHECK(sum("sum(warpsmith_worker_phase_seconds_total{phase=\"search\"}) > 1") == 1);
+  // Two splits of the same time, of which every part has some where there was work.
+  CHECK(sum("abs(sum by (instance) (warpsmith_worker_activity_seconds_total) - "
+            "sum by (instance) (warpsmith_worker_phase_seconds_total)) < 1e-6") == 2);
+  CHECK(
+      sum("sum by (activity) (warpsmith_worker_activity_seconds_total{activity!=\"wait\"}) > 0") ==
+      4);
+  CHECK(sum("warpsmith_run_expected_ratio >= warpsmith_run_speedup_ratio") == 1);
+  CHECK(sum("warpsmith_run_expected_ratio <= warpsmith_run_limit_ratio") == 1);
+  CHECK(sum("warpsmith_disk_available_bytes <= warpsmith_disk_size_bytes") == 3);
   for (const auto& worker : workers) worker->Signal(SIGTERM);
   for (const auto& worker : workers) CHECK(worker->Wait(absl::Seconds(30)) == 0);
   planner.Signal(SIGTERM);

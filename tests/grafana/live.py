@@ -13,13 +13,12 @@ import math
 import pathlib
 import re
 import sys
-import tempfile
 import time
 
 import boards
 from boards import Json
 from draw import drawn
-from fleet import LIMIT_SECONDS, SCRAPE_SECONDS, Failed, Fleet, until
+from scraped import LIMIT_SECONDS, SCRAPE_SECONDS, Failed, Scraped, until
 
 # As Grafana reckons it: four scrapes.
 RATE_INTERVAL = f"{4 * SCRAPE_SECONDS}s"
@@ -35,7 +34,7 @@ def filled(text: str, values: dict[str, str]) -> str:
     return text
 
 
-def values_of(fleet: Fleet, board: Json) -> dict[str, str]:
+def values_of(fleet: Scraped, board: Json) -> dict[str, str]:
     """Of the variables: the first that a query gives, or all."""
     values: dict[str, str] = {}
     for variable in boards.variables(board):
@@ -45,12 +44,12 @@ def values_of(fleet: Fleet, board: Json) -> dict[str, str]:
         assert asked, variable["query"]
         series, label = asked.groups()
         found = until(f"{board['title']}: values of '{variable['name']}'",
-                      lambda: fleet.ask(f"label/{label}/values", **{"match[]": series}) or None, fleet.logs)
+                      lambda: fleet.ask(f"label/{label}/values", **{"match[]": series}) or None)
         values[variable["name"]] = variable["allValue"] if variable["multi"] else sorted(found)[0]
     return values
 
 
-def asked(fleet: Fleet, target: Json, values: dict[str, str], step: float = SCRAPE_SECONDS) -> list[Json]:
+def asked(fleet: Scraped, target: Json, values: dict[str, str], step: float = SCRAPE_SECONDS) -> list[Json]:
     """The series that a query gives, each with its points that can be drawn; those without any are left out."""
     # What stands for nothing would hide that there never is anything; here an alert fires.
     expression = filled(target["expr"], values).removesuffix(" or vector(0)")
@@ -89,7 +88,7 @@ def faults(panel: Json, target: Json, series: list[Json]) -> list[str]:
     return found
 
 
-def run_queries(fleet: Fleet, all_boards: dict[str, Json]) -> tuple[int, list[str]]:
+def run_queries(fleet: Scraped, all_boards: dict[str, Json]) -> tuple[int, list[str]]:
     """How many queries had data, and what was wrong."""
     waiting, errors, count = [], [], 0
     for name, board in all_boards.items():
@@ -116,7 +115,7 @@ def run_queries(fleet: Fleet, all_boards: dict[str, Json]) -> tuple[int, list[st
     return count, errors + [f"{where}: no data within {LIMIT_SECONDS:g} s" for where, *_ in waiting]
 
 
-def check_score(fleet: Fleet, board: Json, run: str) -> list[str]:
+def check_score(fleet: Scraped, board: Json, run: str) -> list[str]:
     """The score is that of the planner's clients."""
     panel = next(panel for panel in boards.panels(board) if panel["title"] == "Score")
     values, expected = values_of(fleet, board), fleet.score(run)
@@ -133,7 +132,7 @@ def check_score(fleet: Fleet, board: Json, run: str) -> list[str]:
     return []
 
 
-def draw(fleet: Fleet, all_boards: dict[str, Json], folder: pathlib.Path) -> None:
+def draw(fleet: Scraped, all_boards: dict[str, Json], folder: pathlib.Path) -> None:
     caption = ("Not by Grafana: drawn by tests/grafana/draw.py from what Prometheus answered of a planner and two workers on a "
                "processor. An alert and what is told of a card are the test's own.")
     step = max(SCRAPE_SECONDS, (time.time() - fleet.started) / POINTS_DRAWN)
@@ -153,18 +152,17 @@ def main() -> int:
     parser.add_argument("--draw", type=pathlib.Path, help="a folder that is there, for pictures")
     options = parser.parse_args()
     all_boards = boards.read()
-    with tempfile.TemporaryDirectory(prefix="warpsmith-grafana-") as folder:
-        try:
-            with Fleet(options.programs.resolve(), options.nvml.resolve(), pathlib.Path(folder)) as fleet:
-                run = fleet.work(options.seconds, options.runs)
-                print(f"run {run}: {time.time() - fleet.started:.1f} s")
-                count, errors = run_queries(fleet, all_boards)
-                errors += check_score(fleet, all_boards["run.json"], run)
-                if options.draw and not errors:
-                    draw(fleet, all_boards, options.draw)
-                print(f"queries: {time.time() - fleet.started:.1f} s")
-        except Failed as failed:
-            count, errors = 0, [str(failed)]
+    try:
+        with Scraped(options.programs.resolve(), options.nvml.resolve()) as fleet:
+            run = fleet.work(options.seconds, options.runs)
+            print(f"run {run}: {time.time() - fleet.started:.1f} s")
+            count, errors = run_queries(fleet, all_boards)
+            errors += check_score(fleet, all_boards["run.json"], run)
+            if options.draw and not errors:
+                draw(fleet, all_boards, options.draw)
+            print(f"queries: {time.time() - fleet.started:.1f} s")
+    except Failed as failed:
+        count, errors = 0, [str(failed)]
     for error in errors:
         print(error, file=sys.stderr)
     print(f"{count} queries have data; {len(errors)} errors")

@@ -88,7 +88,8 @@ phase "new planner, old workers" 10
 end KILL a
 worker a "$new"
 phase "new planner, a worker of each" 12
-end KILL planner
+"$new/warpsmith" --planner "unix:$work/socket" priority r1 5 || fail "priority"
+end KILL planner  # the old one meets that in the log
 sleep 3
 planner "$old"
 await "$new"

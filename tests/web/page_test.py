@@ -12,12 +12,13 @@ import json
 import pathlib
 import sys
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 
-from browser import Browser, Failed, Page
-from fleet import Fleet
+from browser import Browser, Page
+from fleet import Failed, Fleet
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 VIEWERS = 64
@@ -47,6 +48,13 @@ CONTRAST = """
   return [...new Set(poor)];
 })()
 """
+
+
+def doubling(name: str, problems: list[str]) -> dict[str, Any]:
+    """A set of problems of those names."""
+    return {"name": name, "problems": [{"name": problem,
+                                        "graph": ["input x: f32[N] ~ normal", "y: f32[n: N] = x[n] * 2 + 1", "output y"],
+                                        "workloads": [{"name": "default", "dims": {"N": 4096}}]} for problem in problems]}
 
 
 def check(holds: object, what: str) -> None:
@@ -169,15 +177,57 @@ def hold_by_page(page: Page, reason: str) -> None:
     page.press("Enter")
 
 
+def put_first_by_page(page: Page, priority: str, shot: pathlib.Path | None = None) -> None:
+    """Of the run that is shown, by keys alone once its button has the focus."""
+    page.wait("[...document.querySelectorAll('#detail .buttons button')].some((each) => each.textContent === 'Set priority')")
+    page.evaluate("[...document.querySelectorAll('#detail .buttons button')].find((each) => each.textContent === 'Set priority').focus()")
+    page.press("Enter")
+    page.wait("document.querySelector('#change-dialog').open && document.activeElement.id === 'priority'")
+    # What is selected is typed over. One that is none is not sent.
+    page.type("1001")
+    page.press("Enter")
+    check(page.evaluate("document.querySelector('#change-dialog').open && !document.querySelector('#priority').checkValidity()"), "1001 is taken")
+    page.evaluate("document.querySelector('#priority').select()")
+    page.type(priority)
+    wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    check(wide[0] <= wide[1], f"the dialog: {wide[0]} wide")
+    poor = page.evaluate(CONTRAST)
+    check(not poor, f"the dialog: hard to read: {poor}")
+    if shot:
+        page.shot(shot)
+    page.press("Enter")
+    page.wait("!document.querySelector('#change-dialog').open")
+
+
+def check_priority(page: Page, origin: str, fleet: Fleet, shots: pathlib.Path | None) -> None:
+    """A run is put before others on a phone and at a desk; the dialog of other changes asks for none."""
+    for width, height, dark, priority in ((360, 740, True, "-7"), (1280, 800, False, "12")):
+        page.look(width, height, dark)
+        page.go(f"{origin}/#runs/r2")
+        page.wait(has("#detail h2", "r2"))
+        put_first_by_page(page, priority, shots / f"priority-{width}.png" if shots else None)
+        page.wait(f"[...document.querySelectorAll('#detail .facts div')].some((each) => each.textContent === 'Priority{priority}')")
+        page.wait(has("#detail .news", f"priority {priority}, was"))
+        run = json.loads(fleet.warpsmith("runs", "r2", "-o", "json"))["runs"][0]
+        check(run["priority"] == int(priority), f"the planner has {run['priority']}")
+    page.go(f"{origin}/#tasks/r2%2Fheld%40host")
+    click(page, "#detail .buttons button", "Hold")
+    page.wait("document.querySelector('#change-dialog').open && document.activeElement.id === 'reason'")
+    check(page.evaluate("!document.querySelector('#priority').checkVisibility()"), "a task's hold asks for a priority")
+    page.press("Escape")
+    page.wait("!document.querySelector('#change-dialog').open")
+
+
 def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | None) -> None:
     with Fleet(bin) as fleet:
-        address = fleet.start_planner()
+        planner = fleet.start_planner("--listen-page", "127.0.0.1:0")
+        address = fleet.told("page")
         origin = f"http://{address}"
         page = browser.open(origin + "/")
         page.wait(has(".none", "No task"))
         # What is submitted, worked on and ends is seen without a load.
         page.evaluate("window.still = true")
-        fleet.submit("first", ["quick", "slow"], 2)
+        fleet.submit(doubling("first", ["quick", "slow"]), 2)
         page.wait("document.querySelectorAll('.body .row').length === 2")
         fleet.start_worker("w0")
         page.wait(has("[role=grid]", "converged"), 300)
@@ -193,9 +243,10 @@ def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | N
         page.wait(has("#detail", "hoped for"))
 
         # What others wrote is text. (Names cannot have such characters; reasons can.)
-        fleet.submit("second", ["held"], 2)
+        fleet.submit(doubling("second", ["held"]), 2)
         page.go(f"{origin}/#tasks/r2%2Fheld%40host")
         page.wait(has("#detail h2", "held"))
+        check_priority(page, origin, fleet, shots)
         hold_by_page(page, HOSTILE)
         page.wait(has("#detail .reason", HOSTILE))
         check("held" in fleet.warpsmith("runs", "r2"), "the planner does not hold it")
@@ -215,29 +266,24 @@ def on_this_machine(bin: pathlib.Path, browser: Browser, shots: pathlib.Path | N
 
         # A planner that ends is told of, and what it was comes back.
         page.wait(has("#link", "live"), 120)
-        fleet.planner.terminate()
-        fleet.planner.wait(timeout=60)
+        planner.terminate()
+        planner.wait(timeout=60)
         page.wait(has("#trouble", "The planner is away"))
         check(page.evaluate("document.querySelectorAll('.body .row').length") == 3, "what was shown is gone")
-        fleet.start_planner(address)
+        fleet.start_planner("--listen-page", address)
         page.wait(has("#link", "live") + " && document.querySelector('#trouble').hidden", 120)
         page.close()
 
 
 def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
     with Fleet(bin) as fleet:
-        certs, tokens = fleet.dir / "certs", fleet.dir / "tokens"
-        fleet.dir.mkdir(mode=0o700)
         fleet.warpsmith("certs", "init")
         fleet.warpsmith("certs", "issue", "p", "--role", "planner")
         fleet.warpsmith("certs", "issue", "ops", "--role", "operator")
         token = {role: fleet.warpsmith("tokens", "issue", role, "--role", role) for role in ("reader", "operator")}
-        own = ["--tls-ca", str(certs / "ca.crt"), "--tls-cert", str(certs / "p.pem"), "--tls-key", str(certs / "p.pem")]
-        fleet._flags = (*own, "--tokens", str(tokens))
-        address = fleet.start_planner()
-        origin = f"https://{address}"
-        me = ["--tls-ca", str(certs / "ca.crt"), "--tls-cert", str(certs / "ops.pem"), "--tls-key", str(certs / "ops.pem")]
-        fleet.submit("set", ["a", "b"], 2, *me)
+        fleet.start_planner("--listen-page", "127.0.0.1:0", *fleet.tls("p"), "--tokens", fleet.dir / "tokens")
+        origin = f"https://{fleet.told('page')}"
+        fleet.submit(doubling("set", ["a", "b"]), 2, *fleet.tls("ops"))
         page = browser.open(origin + "/")
         # Nobody is let in, and the page says what it wants.
         page.wait("document.querySelector('#token-dialog').open")
@@ -255,6 +301,11 @@ def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
         page.wait(has("#detail h2", "a"))
         page.wait(has("#detail", "Card time"))
         check(page.evaluate("document.querySelectorAll('#detail .buttons button').length === 0"), "a reader is offered changes")
+        page.go(f"{origin}/#runs/r1")
+        page.wait(has("#detail h2", "r1"))
+        check(page.evaluate("document.querySelectorAll('#detail .buttons button').length === 0"), "a reader is offered a run's changes")
+        page.go(f"{origin}/#tasks/r1%2Fa%40host")
+        page.wait(has("#detail .under", "host"))
         # Also where it asks by itself.
         refused = page.evaluate(f"""fetch('/warpsmith.v1.PlannerService/SetTask', {{method: 'POST',
             headers: {{'Content-Type': 'application/json', Authorization: 'Bearer {token["reader"]}'}},
@@ -268,6 +319,9 @@ def over_a_network(bin: pathlib.Path, browser: Browser) -> None:
         click(page, "#detail .buttons button", "Release")
         page.press("Enter")
         page.wait(has("#detail .under", "queued"))
+        page.go(f"{origin}/#runs/r1")
+        put_first_by_page(page, "3")
+        page.wait(has("#detail .news", "priority 3, was 0"))
         # The token is in headers alone.
         check(not any(token["operator"] in each for each in page.requests), "the token is in an address")
         check(any(token["operator"] in each.get("Authorization", "") for each in page.sent), "the token is in no header")

@@ -93,6 +93,7 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
   request.set_seed(seed);
   request.set_use_torch(settings_.use_torch && problem.has_torch());
   request.set_measure_baselines(settings_.measure_baselines);
+  Tell(Activity::kWait);
   // With PyTorch nobody needs them.
   auto binaries = Compile(request.use_torch() ? std::vector<v1::Plan>() : op_by_op);
   for (size_t i = 0; i < binaries.size(); ++i) {
@@ -108,11 +109,12 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
     *compiled.mutable_report() = binary->report;
   }
   absl::StatusOr<v1::JudgeOpened> opened;
-  OnJudgeThread([&] {
+  OnJudgeThread(Activity::kOracle, [&] {
     plans_.clear();
     cubins_.clear();
     opened = judge_.Open(request);
     if (timer_ != nullptr && opened.ok()) timer_->Prepare();
+    return 0.0;  // all of it is the oracle's
   });
   return opened;
 }
@@ -134,11 +136,15 @@ void DeviceEvaluator::Abandon() {
   for (auto& job : dropped) job->answer.set_value({});
   mutex_.Await(absl::Condition(
       +[](bool* busy) { return !*busy; }, &busy_));
+  Tell(Activity::kPropose);
 }
 
 absl::StatusOr<v1::JudgeFinal> DeviceEvaluator::Finalise() {
   absl::StatusOr<v1::JudgeFinal> final;
-  OnJudgeThread([&] { final = judge_.Finalise(); });
+  OnJudgeThread(Activity::kJudge, [&] {
+    final = judge_.Finalise();
+    return final.ok() ? final->verdict().oracle_seconds() : 0;
+  });
   return final;
 }
 
@@ -147,7 +153,10 @@ Exported DeviceEvaluator::TimeExport() {
   if (timer_ == nullptr || plans_.empty()) return exported;
   exported.cubins = cubins_;
   absl::StatusOr<call::CallTimes> times;
-  OnJudgeThread([&] { times = timer_->Time(plans_, cubins_); });
+  OnJudgeThread(Activity::kJudge, [&] {
+    times = timer_->Time(plans_, cubins_);
+    return 0.0;
+  });
   if (times.ok()) {
     exported.call_us = times->call_us;
     exported.graph_us = times->graph_us;
@@ -205,6 +214,7 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   evaluated.profile = verdict->profile();
   evaluated.accuracy = verdict->accuracy();
   evaluated.judge_seconds = verdict->judge_seconds();
+  evaluated.oracle_seconds = verdict->oracle_seconds();
   evaluated.peak_bytes = verdict->peak_bytes();
   return evaluated;
 }
@@ -248,12 +258,13 @@ std::shared_ptr<DeviceEvaluator::Job> DeviceEvaluator::TakeCompiled() {
   return nullptr;
 }
 
-void DeviceEvaluator::OnJudgeThread(std::function<void()> call) {
+void DeviceEvaluator::OnJudgeThread(Activity activity, std::function<double()> call) {
   absl::Notification done;
   {
     absl::MutexLock lock(&mutex_);
     call_ = [&] {
-      call();
+      Tell(activity);
+      Tell(Activity::kPropose, call());
       done.Notify();
     };
   }
@@ -275,6 +286,7 @@ void DeviceEvaluator::Loop() {
       } else if (!jobs_.empty()) {
         job = TakeCompiled();
         if (job == nullptr) oldest = jobs_.front();
+        Tell(job == nullptr ? Activity::kWait : Activity::kJudge);
       } else {
         return;  // ending
       }
@@ -285,7 +297,12 @@ void DeviceEvaluator::Loop() {
       continue;
     }
     if (call != nullptr) call();
-    if (job != nullptr) job->answer.set_value(Judge(*job));
+    if (job != nullptr) {
+      Evaluated evaluated = Judge(*job);
+      // Before whoever waits for the answer goes on.
+      Tell(Activity::kPropose, evaluated.oracle_seconds);
+      job->answer.set_value(std::move(evaluated));
+    }
     absl::MutexLock lock(&mutex_);
     busy_ = false;
   }

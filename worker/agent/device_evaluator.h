@@ -35,6 +35,9 @@ class DeviceEvaluator : public Evaluator {
     bool use_torch = true;          // where the problem has a module and the worker a PyTorch
     bool measure_baselines = true;  // false: only those that are cached
     absl::Duration compile_limit = absl::Seconds(30);  // of one source
+    // Null, or told from any of its threads what comes next; and how many seconds the oracle took
+    // of the judge's time that is over. Must not block.
+    std::function<void(Activity next, double oracle_seconds)> on_activity;
   };
 
   // `pool`, `judge` and `timer` outlive the evaluator, which alone uses the judge meanwhile.
@@ -67,8 +70,12 @@ class DeviceEvaluator : public Evaluator {
   void SayWhereItWaits(v1::JudgeEvaluate request, v1::JudgeVerdict& verdict);
   // Takes what is to be judged next; null: nothing that waits is compiled.
   std::shared_ptr<Job> TakeCompiled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Runs `call` on the judge's thread and waits for it.
-  void OnJudgeThread(std::function<void()> call);
+  void Tell(Activity next, double oracle_seconds = 0) {
+    if (settings_.on_activity) settings_.on_activity(next, oracle_seconds);
+  }
+  // Runs `call`, which is `activity`, on the judge's thread and waits for it. It gives the seconds
+  // that the oracle took of it.
+  void OnJudgeThread(Activity activity, std::function<double()> call);
   void Loop();
 
   device::CompilePool& pool_;

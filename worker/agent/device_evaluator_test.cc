@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,39 @@
 
 namespace warpsmith::agent {
 namespace {
+
+// Of what an evaluator says that it does: the seconds of each, and what of the judge's is the
+// oracle's.
+class Stopwatch {
+ public:
+  void Do(Activity next, double oracle_seconds) {
+    absl::MutexLock lock(&mutex_);
+    const base::Instant now = base::Now();
+    seconds_[activity_] += absl::ToDoubleSeconds(now - since_);
+    since_ = now;
+    activity_ = next;
+    of_oracle_ += oracle_seconds;
+  }
+  double Of(Activity activity) {
+    absl::MutexLock lock(&mutex_);
+    return seconds_[activity];
+  }
+  double OfOracle() {
+    absl::MutexLock lock(&mutex_);
+    return of_oracle_;
+  }
+  Activity Now() {
+    absl::MutexLock lock(&mutex_);
+    return activity_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  Activity activity_ ABSL_GUARDED_BY(mutex_) = Activity::kPropose;
+  base::Instant since_ ABSL_GUARDED_BY(mutex_) = base::Now();
+  std::map<Activity, double> seconds_ ABSL_GUARDED_BY(mutex_);
+  double of_oracle_ ABSL_GUARDED_BY(mutex_) = 0;
+};
 
 struct Host {
   Host() {
@@ -35,12 +69,18 @@ struct Host {
     judging.arguments = {"--cache-dir", cache};
     judge = std::make_unique<judge::JudgeClient>(judging);
     evaluator = std::make_unique<DeviceEvaluator>(
-        *pool, *judge, DeviceEvaluator::Settings{.use_torch = false}, &timer);
+        *pool, *judge,
+        DeviceEvaluator::Settings{
+            .use_torch = false,
+            .on_activity = [this](Activity next,
+                                  double oracle_seconds) { stopwatch.Do(next, oracle_seconds); }},
+        &timer);
     target.arch = "host";
     target.sm_count = 1;
     target.max_cluster = 1;
   }
 
+  Stopwatch stopwatch;
   codegen::Target target;
   call::CallTimer timer{{}};  // without a Python
   std::unique_ptr<device::CompilePool> pool;
@@ -86,6 +126,18 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
     CHECK(trial.verdict() != v1::OUT_OF_BOUNDS);
     CHECK(trial.verdict() != v1::JUDGE_FAILED);
   }
+  // Where the time went: to the oracle in opening the problem, and for further inputs.
+  double judged = 0;
+  for (const auto& trial : recorder.trials) judged += trial.judge_seconds();
+  Stopwatch& stopwatch = host.stopwatch;
+  CHECK(stopwatch.Of(Activity::kOracle) > 0);
+  CHECK(stopwatch.Of(Activity::kJudge) >= judged);
+  CHECK(stopwatch.OfOracle() > 0);
+  CHECK(stopwatch.OfOracle() < stopwatch.Of(Activity::kJudge));
+  CHECK(stopwatch.Of(Activity::kOracle) + stopwatch.Of(Activity::kJudge) +
+            stopwatch.Of(Activity::kWait) <
+        outcome->seconds);
+  CHECK(stopwatch.Now() == Activity::kPropose);  // nothing is under way
 }
 
 // A problem that the evaluator has open: its plan by default, and the schedule of that.

@@ -18,6 +18,14 @@
 
 namespace warpsmith::agent {
 
+// What the device's time goes into while there is a lease. Compilers work beside all of it.
+enum class Activity {
+  kPropose,  // nothing is under way: the next candidate is proposed and lowered
+  kWait,     // for compilers, with nothing to judge
+  kJudge,    // candidates are verified and timed
+  kOracle,   // inputs, reference and baselines, by PyTorch or native
+};
+
 struct Candidate {
   std::string trial_id;
   v1::Schedule schedule;
@@ -34,6 +42,7 @@ struct Evaluated {
   v1::Profile profile;  // of one that is accepted
   v1::Accuracy accuracy;
   double judge_seconds = 0;
+  double oracle_seconds = 0;  // of these
   int64_t peak_bytes = 0;
 };
 

@@ -5,25 +5,14 @@ namespace {
 
 using namespace told;  // NOLINT(google-build-using-namespace)
 
-constexpr LogEvent kTable[] = {kStarted,       kListensHttp,
-                               kDraining,      kHurried,
-                               kEnded,         kLeaseBegun,
-                               kLeaseDone,     kLeaseFailed,
-                               kInterrupting,  kLeaseInterrupted,
-                               kWantedBack,    kFenced,
-                               kBetter,        kTrial,
-                               kCardSick,      kCardDoubted,
-                               kCardWell,      kXid,
-                               kXidOfKernel,   kXidsUnseen,
-                               kCardUnwatched, kLacks,
-                               kPlannerAway,   kNotTaken,
-                               kPlannerBack,   kSetAside,
-                               kGivenWork,     kResultsRefused,
-                               kOutboxCut,     kOutboxAway,
-                               kOutboxBack,    kOutboxReplayed,
-                               kOutboxFull,    kOutboxUnread,
-                               kJudgeDied,     kJudgeSaid,
-                               kCompilerSaid};
+constexpr LogEvent kTable[] = {
+    kStarted,     kListensHttp, kDraining,     kHurried,          kEnded,         kLeaseBegun,
+    kLeaseDone,   kLeaseFailed, kInterrupting, kLeaseInterrupted, kWantedBack,    kFenced,
+    kBetter,      kTrial,       kCardSick,     kCardDoubted,      kCardWell,      kXid,
+    kXidOfKernel, kXidsUnseen,  kNoCard,       kCardUnclaimed,    kCardUnwatched, kLacks,
+    kPlannerAway, kNotTaken,    kPlannerBack,  kSetAside,         kGivenWork,     kResultsRefused,
+    kOutboxCut,   kOutboxAway,  kOutboxBack,   kOutboxReplayed,   kOutboxFull,    kOutboxUnread,
+    kJudgeDied,   kJudgeSaid,   kCompilerSaid};
 
 }  // namespace
 

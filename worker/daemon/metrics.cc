@@ -1,8 +1,10 @@
 #include "worker/daemon/metrics.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "worker/daemon/outbox.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -14,6 +16,11 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_worker_busy", kGauge, "", "1 while it works on a lease."},
     {"warpsmith_worker_phase_seconds_total", kCounter, "phase",
      "What its time went into: idle, opening (reference and baselines), search, finalising."},
+    {"warpsmith_worker_activity_seconds_total", kCounter, "activity",
+     "What its time went into, in another split, which adds up to the time that it runs as well: "
+     "idle (no lease), propose (the next candidate, with nothing under way), wait (for compilers, "
+     "with nothing to judge), judge (candidates are verified and timed), oracle (inputs, reference "
+     "and baselines, by PyTorch or native). Compilers work beside all of it."},
     {"warpsmith_worker_leases_total", kCounter, "outcome",
      "Leases that it is through with: converged, ended, or failed."},
     {"warpsmith_worker_trials_total", kCounter, "verdict", "Candidates, by what became of them."},
@@ -29,6 +36,8 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_worker_heard_timestamp_seconds", kGauge, "",
      "When the planner answered last, in seconds since 1970; 0: never."},
     {"warpsmith_worker_outbox_bytes", kGauge, "", "Results that the planner has not taken yet."},
+    {"warpsmith_worker_outbox_limit_bytes", kGauge, "",
+     "Where it has that much of them, it drops some."},
     {"warpsmith_worker_healthy", kGauge, "", "0 while its card keeps it from work."},
     {"warpsmith_card_info", kGauge, "uuid, driver",
      "1; its labels say which card it is. This and the following: of cards that NVML knows."},
@@ -50,9 +59,16 @@ constexpr telemetry::Metric kTable[] = {
      "Processes on it that are not the worker's, as far as they can be seen."},
 };
 
-std::string PhaseOf(const std::string& specialist) {
-  return specialist == "opening" || specialist == "finalising" ? specialist : "search";
+// By PhaseOf and ActivityOf.
+constexpr const char* kPhases[] = {"idle", "opening", "search", "finalising"};
+constexpr const char* kActivities[] = {"idle", "propose", "wait", "judge", "oracle"};
+constexpr size_t kIdle = 0, kOpening = 1, kSearch = 2, kFinalising = 3;
+
+size_t PhaseOf(const std::string& specialist) {
+  return specialist == "opening" ? kOpening : specialist == "finalising" ? kFinalising : kSearch;
 }
+
+size_t ActivityOf(agent::Activity activity) { return static_cast<size_t>(activity) + 1; }
 
 std::string WordOf(v1::Verdict verdict) { return absl::AsciiStrToLower(v1::Verdict_Name(verdict)); }
 
@@ -99,19 +115,24 @@ WorkerMetrics::WorkerMetrics(const std::string& version, const v1::WorkerInfo& w
   for (const char* outcome : {"converged", "ended", "failed"}) {
     metrics_.Counter("warpsmith_worker_leases_total", {outcome});
   }
-  for (const char* phase : {"idle", "opening", "search", "finalising"}) {
-    metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase});
+  for (const char* phase : kPhases) {
+    in_phase_.push_back(&metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase}));
   }
+  for (const char* activity : kActivities) {
+    in_activity_.push_back(
+        &metrics_.Counter("warpsmith_worker_activity_seconds_total", {activity}));
+  }
+  metrics_.Gauge("warpsmith_worker_outbox_limit_bytes").Set(static_cast<double>(kMaxOutboxBytes));
 }
 
 Work WorkerMetrics::Metered(Work work) {
   return [this, work = std::move(work)](const v1::Lease& lease, agent::Reporter& reporter,
                                         const std::atomic<bool>& stop) {
     metrics_.Gauge("warpsmith_worker_busy").Set(1);
-    Enter("opening");
+    Enter(kOpening);
     CountingReporter counting(reporter, *this);
     absl::StatusOr<agent::Outcome> outcome = work(lease, counting, stop);
-    Enter("idle");
+    Enter(kIdle);
     metrics_.Gauge("warpsmith_worker_busy").Set(0);
     metrics_
         .Counter("warpsmith_worker_leases_total", {!outcome.ok()        ? "failed"
@@ -130,16 +151,35 @@ void WorkerMetrics::Count(const v1::Trial& trial) {
       .Increment(trial.report().compile_ms() / 1000);
 }
 
-void WorkerMetrics::Enter(const std::string& phase) {
+void WorkerMetrics::Enter(size_t phase) {
   absl::MutexLock lock(&mutex_);
   CountUntil(clock_->TimeNow());
+  if (phase_ == kIdle || phase == kIdle) {
+    activity_ = phase == kIdle ? kIdle : ActivityOf(agent::Activity::kPropose);
+    owed_ = 0;
+  }
   phase_ = phase;
 }
 
+void WorkerMetrics::Do(agent::Activity next, double oracle_seconds) {
+  absl::MutexLock lock(&mutex_);
+  if (phase_ == kIdle) return;
+  owed_ += std::max(0.0, oracle_seconds);
+  CountUntil(clock_->TimeNow());
+  activity_ = ActivityOf(next);
+}
+
 void WorkerMetrics::CountUntil(base::Instant now) {
-  metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase_})
-      .Increment(absl::ToDoubleSeconds(now - since_));
+  double seconds = absl::ToDoubleSeconds(now - since_);
   since_ = now;
+  in_phase_[phase_]->Increment(seconds);
+  if (activity_ == ActivityOf(agent::Activity::kJudge)) {
+    const double of_oracle = std::min(owed_, seconds);
+    in_activity_[ActivityOf(agent::Activity::kOracle)]->Increment(of_oracle);
+    owed_ -= of_oracle;
+    seconds -= of_oracle;
+  }
+  in_activity_[activity_]->Increment(seconds);
 }
 
 void WorkerMetrics::Answered(const absl::Status& status, absl::Duration took) {

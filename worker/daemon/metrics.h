@@ -1,20 +1,22 @@
 // What the worker counts, for Prometheus; docs/reference/metrics.md lists it.
 //
 //   WorkerMetrics metrics(version, "cuda:0", device);
-//   MeteredLink link(grpc_link, metrics);                 // calls of the planner
-//   Work work = metrics.Metered(work);                    // leases, trials, and what time goes
-//   into
+//   MeteredLink link(grpc_link, metrics);       // calls of the planner
+//   Work work = metrics.Metered(work);          // leases, trials, and what time goes into
+//   settings.on_activity = ... metrics.Do(...)  // the same, as the evaluator has it
 //
 // Any thread.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/telemetry/metrics.h"
+#include "worker/agent/evaluator.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/planner_link.h"
 
@@ -32,6 +34,10 @@ class WorkerMetrics {
   void Answered(const absl::Status& status, absl::Duration took);
   void OutboxHas(int64_t bytes);
 
+  // While there is a lease: that comes next, and of the judge's time until now that is counted, or
+  // still to be, the oracle took so many seconds.
+  void Do(agent::Activity next, double oracle_seconds);
+
   // What a scrape is answered: the time split includes that of now.
   std::string Text();
   telemetry::Metrics& metrics() { return metrics_; }
@@ -40,13 +46,17 @@ class WorkerMetrics {
   class CountingReporter;
   void Count(const v1::Trial& trial);
   // From here on time goes into that phase.
-  void Enter(const std::string& phase);
+  void Enter(size_t phase);
   void CountUntil(base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   base::Clock* const clock_;
   telemetry::Metrics metrics_;
   absl::Mutex mutex_;
-  std::string phase_ ABSL_GUARDED_BY(mutex_) = "idle";
+  std::vector<prometheus::Counter*> in_phase_, in_activity_;  // seconds
+  size_t phase_ ABSL_GUARDED_BY(mutex_) = 0, activity_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the oracle, told and not counted yet: a scrape in the middle of a verdict has counted its
+  // time as the judge's, which the next of the judge's makes up for.
+  double owed_ ABSL_GUARDED_BY(mutex_) = 0;
   base::Instant since_ ABSL_GUARDED_BY(mutex_);
 };
 

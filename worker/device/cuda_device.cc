@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -18,6 +19,14 @@
 
 namespace warpsmith::device {
 namespace {
+
+// "8c4c1a2b-0000-0000-0000-000000000000"
+std::string TextOf(const cuda::Uuid& uuid) {
+  std::string text = absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(uuid.bytes), sizeof uuid.bytes));
+  for (const size_t at : {20, 16, 12, 8}) text.insert(at, "-");
+  return text;
+}
 
 constexpr int kMaxCluster = 16;     // of Hopper and later, with the non-portable sizes
 constexpr int kLaunchesAFlush = 6;  // with their events, while one flush runs
@@ -466,14 +475,25 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::s
   return absl::StatusOr<std::unique_ptr<Device>>(std::move(device));
 }
 
-std::vector<std::string> ListCudaDevices() {
-  std::vector<std::string> names;
-  const auto driver = cuda::LoadDriver();
+absl::StatusOr<std::vector<VisibleCard>> ListCards() {
+  const auto loaded = cuda::LoadDriver();
+  if (!loaded.ok()) return loaded.status();
+  const cuda::Driver& driver = **loaded;
   int count = 0;
-  if (driver.ok() && (*driver)->DeviceGetCount(&count) == cuda::kSuccess) {
-    for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("cuda:", i));
+  absl::Status status = cuda::ToStatus(driver, driver.DeviceGetCount(&count), "cuDeviceGetCount");
+  std::vector<VisibleCard> cards;
+  for (int i = 0; i < count && status.ok(); ++i) {
+    cuda::Ordinal ordinal = 0;
+    cuda::Uuid uuid = {};
+    status = cuda::ToStatus(driver, driver.DeviceGet(&ordinal, i), "cuDeviceGet");
+    if (status.ok()) {
+      status = cuda::ToStatus(driver, driver.DeviceGetUuid(&uuid, ordinal), "cuDeviceGetUuid");
+    }
+    cards.push_back({absl::StrCat("cuda:", i), TextOf(uuid)});
   }
-  return names;
+  if (!status.ok()) return absl::UnavailableError(status.message());
+  if (cards.empty()) return absl::NotFoundError("the driver shows this process no card");
+  return cards;
 }
 
 std::string PciBusIdOfCard(int ordinal) {

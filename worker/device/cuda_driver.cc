@@ -21,7 +21,8 @@ absl::StatusOr<const Driver*> LoadAndStart() {
   library->Find("cuTensorMapEncodeTiled", &driver->TensorMapEncodeTiled).IgnoreError();
   const Result result = driver->Init(0);
   if (result != kSuccess) {
-    return absl::UnavailableError(ToStatus(*driver, result, "cuInit").message());
+    const absl::Status status = ToStatus(*driver, result, "cuInit");
+    return result == kNoDevice ? status : absl::UnavailableError(status.message());
   }
   return driver.release();  // for the life of the process, like the library itself
 }

@@ -160,6 +160,10 @@ struct IpcHandle {
   char bytes[64];
 };
 
+struct Uuid {
+  unsigned char bytes[16];
+};
+
 // ---- functions
 // ------------------------------------------------------------------------------------
 
@@ -172,6 +176,7 @@ struct IpcHandle {
   X(DeviceGet, "cuDeviceGet", (Ordinal * device, int ordinal))                                     \
   X(DeviceGetCount, "cuDeviceGetCount", (int* count))                                              \
   X(DeviceGetName, "cuDeviceGetName", (char* name, int length, Ordinal device))                    \
+  X(DeviceGetUuid, "cuDeviceGetUuid_v2", (Uuid * uuid, Ordinal device))                            \
   X(DeviceGetPciBusId, "cuDeviceGetPCIBusId", (char* id, int length, Ordinal device))              \
   X(DeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, Ordinal device))       \
   X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, Ordinal device))                       \
@@ -258,7 +263,8 @@ struct Driver {
 };
 
 // The driver, loaded and initialised once. NotFound: no libcuda.so.1, or one that is too old.
-// Unavailable: it does not start (no device, a driver that does not match its kernel module).
+// Unavailable: it does not start (a driver that does not match its kernel module). NotFound, too:
+// it has no device.
 absl::StatusOr<const Driver*> LoadDriver();
 
 // OK, or the driver's name for what happened behind `what`. ResourceExhausted: out of memory.

@@ -158,8 +158,15 @@ class Device {
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
                                                    const std::string& nvrtc = "",
                                                    const std::string& cublaslt = "");
-// Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.
-std::vector<std::string> ListCudaDevices();
+
+// A card, untouched.
+struct VisibleCard {
+  std::string name;  // "cuda:0": by its place among those that this process is shown
+  std::string uuid;  // "8c4c1a2b-..."; of a slice (MIG) the slice's
+};
+// The cards that CUDA shows this process (CUDA_VISIBLE_DEVICES), at least one. NotFound: none, or
+// there is no driver. Others: there is one, and it does not start.
+absl::StatusOr<std::vector<VisibleCard>> ListCards();
 // "0000:1b:00.0" of "cuda:0", without touching it; empty: there is no such card.
 std::string PciBusIdOf(const std::string& name);
 

@@ -12,6 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/file.h"
+#include "worker/device/cublaslt.h"
+#include "worker/device/cupti.h"
 
 namespace warpsmith::device {
 namespace {
@@ -61,14 +63,45 @@ std::string SharedMemoryLack(const std::string& root) {
 
 }  // namespace
 
-std::vector<std::string> Lacks(const DeviceInfo& device, bool torch, const std::string& root) {
+Software FindSoftware(bool torch, const std::string& nvrtc, const std::string& cublaslt,
+                      DeviceInfo& device) {
+  Software software{.torch = torch};
+  if (device.kind != "cuda") return software;
+  software.nvrtc = MakeCompiler(device.arch, "", nvrtc).ok();
+  software.cupti = cupti::Load(cupti::Candidates(nvrtc)).ok();
+  const auto library = CublasLt::Open(cublaslt);
+  software.cublaslt = library.ok();
+  if (library.ok()) device.library = (*library)->name();
+  return software;
+}
+
+std::vector<std::string> Lacks(const DeviceInfo& device, const Software& software,
+                               const std::string& root) {
   std::vector<std::string> lacks;
   const auto add = [&lacks](std::string lack) {
     if (!lack.empty()) lacks.push_back(std::move(lack));
   };
-  if (device.kind == "cuda") add(CountersLack(root));
   // On a card a tensor is named by its allocation's handle.
-  if (device.kind == "host" && torch) add(SharedMemoryLack(root));
+  if (device.kind == "host" && software.torch) add(SharedMemoryLack(root));
+  if (device.kind != "cuda") return lacks;
+  if (!software.nvrtc) {
+    add("lacks NVRTC (libnvrtc.so), without which it compiles nothing: install the CUDA toolkit or "
+        "the Python wheel nvidia-cuda-nvrtc, or give --nvrtc PATH");
+  }
+  // Not missed where the processor is the device: who looks there knows what for.
+  if (!software.torch) {
+    add("lacks PyTorch, so the native oracle and an op-by-op plan stand in for it: give --python "
+        "PATH of a Python that has it");
+  }
+  if (!software.cublaslt) {
+    add("lacks cuBLASLt, whose products are among the candidates: install the CUDA toolkit's "
+        "cuBLAS or PyTorch, or give --cublaslt PATH");
+  }
+  if (!software.cupti) {
+    add("lacks CUPTI (libcupti.so), by which kernels are profiled: install the CUDA toolkit or the "
+        "Python wheel nvidia-cuda-cupti, 12.6 or newer");
+  }
+  add(CountersLack(root));
   return lacks;
 }
 

@@ -52,6 +52,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   v1::JudgeVerdict& verdict = judgement.verdict;
   verdict.set_trial_id(request.trial_id());
   peak_bytes_ = 0;
+  oracle_seconds_ = 0;
   ++evaluations_;
   ++since_redraw_;
 
@@ -97,6 +98,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   }
   lost_ = lost_ || judgement.fatal;
   verdict.set_peak_bytes(peak_bytes_);
+  verdict.set_oracle_seconds(oracle_seconds_);
   verdict.set_judge_seconds(absl::ToDoubleSeconds(base::Now() - start));
   return judgement;
 }
@@ -529,7 +531,9 @@ absl::StatusOr<int> Judge::Draw(size_t bench, int slot, oracle::Variation variat
     slot = 0;
     s = workbench.Draw(slot, NextSeed(), variation);
   }
-  draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(base::Now() - start));
+  const double seconds = absl::ToDoubleSeconds(base::Now() - start);
+  draw_seconds_ = std::max(draw_seconds_, seconds);
+  oracle_seconds_ += seconds;
   NotePeak(workbench.oracle().PeakBytes());
   if (!s.ok()) return s;
   return slot;

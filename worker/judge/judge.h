@@ -223,10 +223,11 @@ class Judge {
   int64_t tight_room_ = 0;  // bytes for the oracle's, where that is so
   uint64_t seed_ = 0;
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
-  bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then
-  uint32_t poisons_ = 0;     // timed replays so far
-  uint32_t poison_ = 0;      // of the last one
-  double draw_seconds_ = 0;  // of the slowest draw so far
+  bool native_ = false;        // the oracle is; the op-by-op plan is the baseline then
+  uint32_t poisons_ = 0;       // timed replays so far
+  uint32_t poison_ = 0;        // of the last one
+  double draw_seconds_ = 0;    // of the slowest draw so far
+  double oracle_seconds_ = 0;  // of what is asked now: inputs, reference, baselines
   base::Instant opened_at_;
   absl::Duration retimed_;           // time that timing again took since then
   double counter_seconds_ = 0;       // that counters took since then

@@ -356,6 +356,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   v1::JudgeFinal final;
   v1::JudgeVerdict& verdict = *final.mutable_verdict();
   peak_bytes_ = 0;
+  oracle_seconds_ = 0;
   Samples samples;
   device::Throttling throttled;
   const auto finding = Undisturbed(&throttled, [&]() -> absl::StatusOr<Finding> {
@@ -366,7 +367,11 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
     }
     auto before = TimeHalf(&samples);
     if (!before.ok() || !before->ok()) return before;
+    // With what is drawn for it.
+    const base::Instant began = base::Now();
+    const double drawn = oracle_seconds_;
     if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
+    oracle_seconds_ = drawn + absl::ToDoubleSeconds(base::Now() - began);
     return TimeHalf(&samples);
   });
   if (!finding.ok()) return finding.status();
@@ -384,6 +389,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   *verdict.mutable_accuracy() = AccuracyOf(*incumbent_);
   *verdict.mutable_profile() = incumbent_->profile;
   verdict.set_peak_bytes(peak_bytes_);
+  verdict.set_oracle_seconds(oracle_seconds_);
   *final.mutable_baselines() = baselines_;
   problem::TellForOneLaunch(verdict.mutable_times(), final.mutable_baselines());
   if (!finding->ok()) return final;

@@ -12,6 +12,8 @@ export class Changes {
     this.title = find("change-title");
     this.what = find("change-what");
     this.reason = find("reason");
+    this.rank = find("change-priority");
+    this.priority = find("priority");
     this.error = find("change-error");
     this.go = find("change-go");
     find("change-close").addEventListener("click", () => this.dialog.close());
@@ -44,7 +46,11 @@ export class Changes {
   }
 
   ofRun(run) {
-    return run.done ? [] : [this.button("Cancel the run", "CancelRun", run, `${run.id}, all tasks that have not ended`, {run_id: run.id}, "danger")].filter(Boolean);
+    const message = {run_id: run.id};
+    return [
+      !(run.done && !run.sums.states.held) && this.button("Set priority", "SetPriority", run, `${run.id} ${run.name}`, {...message, priority: run.priority}),
+      !run.done && this.button("Cancel the run", "CancelRun", run, `${run.id}, all tasks that have not ended`, message, "danger"),
+    ].filter(Boolean);
   }
 
   ofWorker(worker) {
@@ -62,14 +68,19 @@ export class Changes {
     this.go.textContent = words;
     this.error.textContent = "";
     this.reason.value = "";
+    const ranks = "priority" in message;  // which is its value until now
+    this.rank.hidden = !ranks;
+    this.priority.required = ranks;
+    this.priority.value = ranks ? message.priority : "";
     this.dialog.showModal();
-    this.reason.focus();
+    (ranks ? this.priority : this.reason).select();
   }
 
   async send() {
     this.go.disabled = true;
     try {
-      await this.wire.change(this.method, {...this.message, reason: this.reason.value.trim()});
+      const said = this.rank.hidden ? {} : {priority: this.priority.valueAsNumber};
+      await this.wire.change(this.method, {...this.message, ...said, reason: this.reason.value.trim()});
       this.dialog.close();
       this.toast(`${this.words}: done`);
     } catch (error) {
