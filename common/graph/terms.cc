@@ -175,8 +175,9 @@ class Zeros {
     switch (e->op) {
       case Op::kSelect:
         for (const bool value : {true, false}) {
-          if (!IsConst(e->args[value ? 2 : 1], beyond)) continue;
-          if (OnIndexes(e->args[0])) guards.push_back({e->args[0], value});
+          if (!IsConst(Made(e->args[value ? 2 : 1]), beyond)) continue;
+          const ExprPtr condition = Inlined(e->args[0]);
+          if (OnIndexes(condition)) guards.push_back({condition, value});
           Find(e->args[value ? 1 : 2], beyond, guards);
         }
         return;
@@ -218,6 +219,26 @@ class Zeros {
 
  private:
   static bool IsPositive(const ExprPtr& e) { return e->op == Op::kConst && e->number > 0; }
+
+  // What a map makes of its element, in place of loading it.
+  ExprPtr Made(ExprPtr e) {
+    while (e->op == Op::kLoad && ++steps_ <= kMaxSteps) {
+      const Node* map = MapOf(graph_, e->tensor);
+      if (map == nullptr) break;
+      e = Substitute(map->value, e->args);
+    }
+    return e;
+  }
+  // A condition, with what maps make in place of what it loads of them.
+  ExprPtr Inlined(const ExprPtr& of) {
+    const ExprPtr e = Made(of);
+    if (e->op == Op::kLoad || e->args.empty() || ++steps_ > kMaxSteps) return e;
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& arg : e->args) args.push_back(Inlined(arg));
+    if (e->op == Op::kCast) return Cast(e->type, args[0]);
+    if (e->op == Op::kSelect) return Select(args[0], args[1], args[2]);
+    return args.size() == 1 ? Unary(e->op, args[0]) : Binary(e->op, args[0], args[1]);
+  }
 
   const Graph& graph_;
   int steps_ = 0;

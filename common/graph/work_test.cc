@@ -153,6 +153,29 @@ TEST_CASE("causal attention multiplies half of its scores, twice") {
        "y: f32[h: 2, i: 256, d: 64] = sum[j: 256](f32(p[h, i, j]) * f32(v[h, j, d]))", "output y"});
   const double half = 2 * 256 * 257 / 2;
   CHECK(cost.products.narrow == Approx(2 * 2 * half * 64).epsilon(0.01));
+  // As PyTorch writes it: maps make the condition and what is chosen, and the mask is added.
+  const Cost maps =
+      CostOf({"input q: bf16[2, 256, 64]",
+              "input k: bf16[2, 256, 64]",
+              "input v: bf16[2, 256, 64]",
+              "s: f32[h: 2, i: 256, j: 256] = sum[d: 64](f32(q[h, i, d]) * f32(k[h, j, d]))",
+              "at: i64[i: 256, j: 256] = j - i",
+              "before: bool[i: 256, j: 256] = at[i, j] <= 0",
+              "all: bool[i: 256, j: 256] = true",
+              "seen: bool[i: 256, j: 256] = before[i, j] and all[i, j]",
+              "none: f32 = -inf",
+              "zero: f32 = 0",
+              "mask: f32[i: 256, j: 256] = select(seen[i, j], zero[], none[])",
+              "c: f32[h: 2, i: 256, j: 256] = s[h, i, j] * 0.125 + mask[i, j]",
+              "m: f32[h: 2, i: 256] = max[j: 256](c[h, i, j])",
+              "e: f32[h: 2, i: 256, j: 256] = exp(c[h, i, j] - m[h, i])",
+              "t: f32[h: 2, i: 256] = sum[j: 256](e[h, i, j])",
+              "p: f32[h: 2, i: 256, j: 256] = e[h, i, j] / t[h, i]",
+              "any: i32[h: 2, i: 256] = max[j: 256](i32(not (c[h, i, j] == -inf)))",
+              "w: f32[h: 2, i: 256, j: 256] = select(not bool(any[h, i]), 0.0, p[h, i, j])",
+              "y: f32[h: 2, i: 256, d: 64] = sum[j: 256](f32(bf16(w[h, i, j])) * f32(v[h, j, d]))",
+              "output y"});
+  CHECK(maps.products.narrow == Approx(2 * 2 * half * 64).epsilon(0.01));
 }
 
 TEST_CASE("convolutions are known as such") {

@@ -14,7 +14,8 @@ namespace warpsmith::agent {
 // The default schedule, and what is done otherwise where that may be what is wrong, one after the
 // other: approximations (and with them roundings to 16 bits that cost nothing to leave out, then
 // alone), roundings that cost little, all, long sums on tensor cores, operations made as one,
-// products made otherwise than the reference's; one kernel for each node is the last. Some may be
+// products made otherwise than the reference's, attention in one kernel; one kernel for each node is
+// the last. Some may be
 // the same. `lowers`: whether code generation takes a schedule for all workloads. Each is made when
 // it is asked for, some in seconds. `target` outlives it. Not thread-safe.
 class StartsAfterWrong {

@@ -20,7 +20,7 @@
 
 namespace warpsmith::codegen {
 
-inline constexpr char kGeneratorVersion[] = "26";
+inline constexpr char kGeneratorVersion[] = "27";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {
@@ -70,7 +70,8 @@ absl::StatusOr<graph::Graph> Rewrite(
 v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target);
 // The same for a graph to which no rewrite was applied yet: with those that change no rounding to
 // speak of (RewritesAtOnce) where the estimate is less by them.
-v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target);
+// `attention`: whether two products with a softmax between them may be one kernel.
+v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target, bool attention = true);
 // One kernel for each node, default knobs: the op-by-op plan that stands in for a baseline.
 v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target& target);
 

@@ -173,7 +173,12 @@ WS_DEVICE void group_sync(int number, int threads) {
 #endif
 }
 
-// The same; whether `one` holds for any of the threads.
+// Arrives there without waiting; who waits with group_sync goes on when `threads` have come.
+WS_DEVICE void group_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// The same as group_sync; whether `one` holds for any of the threads.
 WS_DEVICE bool group_any(int number, int threads, bool one) {
   int any;
   asm volatile(

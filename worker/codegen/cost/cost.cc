@@ -194,7 +194,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
       known ? 1
             : std::min(1.0, static_cast<double>(use.blocks) / static_cast<double>(target.sm_count));
   memory /= std::min(1.0, kReach * busy);
-  const Point point = PointOf(group, domain);
+  // Products are not made by loops of threads.
+  const Point point = use.products > 0 ? Point() : PointOf(group, domain);
   const double at_once =
       std::min<double>(kBusyThreads, target.max_threads_per_sm) * target.sm_count;
   const double of_element = point.serial <= kUnrolled ? kSerialSeconds : kLongSerialSeconds;

@@ -16,6 +16,8 @@
 #include "worker/codegen/fuse/precision.h"
 #include "worker/codegen/fuse/products.h"
 #include "worker/codegen/group/structure.h"
+#include "worker/codegen/skeleton/attend/attend.h"
+#include "worker/codegen/skeleton/attend/form.h"
 
 namespace warpsmith::codegen {
 
@@ -28,7 +30,7 @@ constexpr int kMaxTrials = 600;
 constexpr size_t kMaxParameters = 24;
 // A kernel's own limits: reduces of its rows, nodes, elements that one output loads.
 constexpr int kMaxReduces = 6;
-constexpr int kMaxGroupNodes = 48;
+constexpr size_t kMaxGroupNodes = 48, kMaxAttentionNodes = 192;
 constexpr int64_t kMaxLoadsOfOutput = 24;
 constexpr int64_t kMaxKernelLoads = 128;
 // Products that a sum has from which on its matrices are worth tiles.
@@ -43,6 +45,7 @@ struct Part {
   std::set<int> reads;  // tensors in memory
   double seconds = 0;
   SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
+  bool unrounded = false;  // scores of attention are simpler without roundings on the way
   bool online = false;   // one pass does where there would be two, and nothing needs the row again
   bool places = false;   // it changes places of what stays
   bool product = false;  // of matrices, with sums that are long enough to want tiles
@@ -53,11 +56,13 @@ class Fusion {
   // `stores_more`: heavy maps that are read by sums that a thread could make alone, not only where
   // those have an element several times; and what loads many elements, each counted as often as a
   // map loads it.
-  Fusion(const graph::Graph& graph, const Target& target, bool stores_more)
-      : graph_(graph), target_(target), stores_more_(stores_more) {}
+  // `attention`: whether it may be one group.
+  Fusion(const graph::Graph& graph, const Target& target, bool stores_more, bool attention)
+      : graph_(graph), target_(target), stores_more_(stores_more), attention_(attention) {}
 
   std::vector<Part> Run() {
     Begin();
+    if (attention_) MergeAttention();
     while (MergeBest()) {
     }
     Order();
@@ -314,11 +319,17 @@ class Fusion {
     const std::vector<int> nodes = NeededNodes(graph_, roots, in_memory);
     int reduces = 0;
     for (int id : nodes) reduces += graph_.nodes[id].reduce;
-    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > kMaxGroupNodes))
-      return std::nullopt;
+    const size_t most_nodes = attends_ ? kMaxAttentionNodes : kMaxGroupNodes;
+    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > most_nodes)) return std::nullopt;
     const Analysis group(graph_, roots, readable);
     if (group.demand().reads.size() + roots.size() > kMaxParameters) return std::nullopt;
     auto resolved = ResolveGroup(group, {}, target_);
+    unrounded_ = resolved.ok() && resolved->has_attend() && RoundsScores(group);
+    if (unrounded_) {
+      v1::Group knobs;
+      knobs.mutable_precision()->set_unrounded(true);
+      resolved = ResolveGroup(group, knobs, target_);
+    }
     if (!resolved.ok()) return std::nullopt;
     places_ = group.places().ok();
     const Skeleton* skeleton = FindSkeleton(resolved->skeleton_case());
@@ -400,6 +411,78 @@ class Fusion {
     return a.places && b.places;  // keys and values of one token
   }
 
+  // Two products with a softmax between them are one group where that can be one kernel: no two
+  // of its steps by themselves save anything. From the first product on all that leads to the
+  // second is in it.
+  void MergeAttention() {
+    const auto inputs = [this](int t) { return graph_.tensors[t].node < 0; };
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const Roots end = parts_[p].roots;
+      const int second = ProductBehind(end, inputs);
+      if (second < 0) continue;
+      const AttendBetween between = BetweenOf(graph_, second, inputs);
+      if (between.weight < 0) continue;
+      const int first = ProductBehind({between.score}, inputs);
+      if (first < 0) continue;
+      const int product = graph_.nodes[first].outputs[0];
+      std::set<int> within;  // stored tensors that are not any more
+      for (int t : stored_) {
+        const bool behind = DependsOn(t, {product}),
+                   before = DependsOn(graph_.nodes[second].outputs[0], {t});
+        if (behind && before && t != graph_.nodes[second].outputs[0]) within.insert(t);
+      }
+      if (!OnlyFor(within, p)) continue;
+      double seconds = parts_[p].seconds;
+      for (const Part& part : parts_) {
+        if (within.count(part.roots[0]) > 0) seconds += part.seconds;
+      }
+      const std::set<int> before = stored_;
+      for (int t : within) stored_.erase(t);
+      attends_ = true;
+      const auto one = Estimate(end);
+      attends_ = false;
+      if (!one || skeleton_ != v1::Group::kAttend || *one >= seconds) {
+        stored_ = before;
+        continue;
+      }
+      parts_[p].seconds = *one;
+      parts_[p].reads = ReadsOf(end);
+      parts_[p].product = true;
+      std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
+      p = std::find_if(parts_.begin(), parts_.end(),
+                       [&](const Part& part) { return part.roots == end; }) -
+          parts_.begin();
+    }
+  }
+
+  // The last sum of products that the tensors need where those of `in_memory` are there, a node;
+  // -1: the last sum is none.
+  int ProductBehind(const Roots& roots, const InMemory& in_memory) const {
+    const std::vector<int> needed = NeededNodes(graph_, roots, in_memory);
+    for (auto id = needed.rbegin(); id != needed.rend(); ++id) {
+      const graph::Node& node = graph_.nodes[*id];
+      if (node.map()) continue;
+      const bool product = node.reduce && node.combiner == graph::Combiner::kSum &&
+                           node.value->op == graph::Op::kMul;
+      return product ? *id : -1;
+    }
+    return -1;
+  }
+
+  // Whether nobody but parts_[p] and those that write nothing else needs these tensors.
+  bool OnlyFor(const std::set<int>& tensors, size_t p) const {
+    for (size_t q = 0; q < parts_.size(); ++q) {
+      const Roots& roots = parts_[q].roots;
+      const auto is = [&](int t) { return tensors.count(t) > 0; };
+      const bool all = std::all_of(roots.begin(), roots.end(), is);
+      if (!all && std::any_of(roots.begin(), roots.end(), is)) return false;
+      const auto& reads = parts_[q].reads;
+      if (!all && q != p && std::any_of(reads.begin(), reads.end(), is)) return false;
+    }
+    return std::none_of(tensors.begin(), tensors.end(),
+                        [&](int t) { return required_.count(t) > 0; });
+  }
+
   bool MergeBest() {
     double best = 0;
     size_t best_a = 0, best_b = 0;
@@ -478,16 +561,19 @@ class Fusion {
     parts_ = std::move(ordered);
     for (Part& part : parts_) {
       skeleton_ = v1::Group::SKELETON_NOT_SET;
-      online_ = false;
+      online_ = unrounded_ = false;
+      attends_ = true;
       (void)Estimate(part.roots);
+      attends_ = false;
       part.skeleton = skeleton_;
       part.online = online_;
+      part.unrounded = unrounded_;
     }
   }
 
   const graph::Graph& graph_;
   const Target& target_;
-  const bool stores_more_;
+  const bool stores_more_, attention_;
   std::set<int> required_, stored_;
   std::set<int> heavy_;                       // maps with exponentials and the like
   std::vector<std::vector<bool>> ancestors_;  // of each tensor
@@ -498,18 +584,20 @@ class Fusion {
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
   bool places_ = false, product_ = false;
+  bool unrounded_ = false;
+  bool attends_ = false;  // what is estimated is an attention
 };
 
 // Merging is greedy, and what it begins with decides: the quicker of two beginnings.
-std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target) {
+std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target, bool attention) {
   const auto seconds = [](const std::vector<Part>& parts) {
     double all = 0;
     for (const Part& part : parts) all += part.seconds;
     return all;
   };
-  std::vector<Part> first = Fusion(graph, target, true).Run();
+  std::vector<Part> first = Fusion(graph, target, true, attention).Run();
   if (first.size() < 2) return first;
-  std::vector<Part> other = Fusion(graph, target, false).Run();
+  std::vector<Part> other = Fusion(graph, target, false, attention).Run();
   return seconds(other) < seconds(first) ? other : first;
 }
 
@@ -532,12 +620,12 @@ struct Fused {
   double seconds = 0;
 };
 
-Fused Fuse(const graph::Graph& graph, const Target& target) {
+Fused Fuse(const graph::Graph& graph, const Target& target, bool attention) {
   Fused fused;
   v1::Schedule& schedule = fused.schedule;
   const FirstPrecision precision(graph);
   std::set<int> seen;
-  for (const Part& part : FusedParts(graph, target)) {
+  for (const Part& part : FusedParts(graph, target, attention)) {
     v1::Group* group = schedule.add_groups();
     for (int t : part.roots) group->add_roots(graph.tensors[t].name);
     // What the group before read last is in L2 still: begin there.
@@ -551,6 +639,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
     if (part.online && part.skeleton == v1::Group::kColumns)
       group->mutable_columns()->set_online(true);
     precision.Choose(part.roots, part.reads, *group);
+    if (part.unrounded) group->mutable_precision()->set_unrounded(true);
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }
@@ -560,19 +649,19 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
 }  // namespace
 
 v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
-  return Fuse(graph, target).schedule;
+  return Fuse(graph, target, true).schedule;
 }
 
-v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target) {
+v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target, bool attention) {
   google::protobuf::RepeatedPtrField<std::string> rewrites;
   // What computes the same is computed once in what is lowered: groups are of that.
   const auto once = Rewrite(graph, rewrites);
-  Fused best = Fuse(once.ok() ? *once : graph, target);
+  Fused best = Fuse(once.ok() ? *once : graph, target, attention);
   for (const std::string& rewrite : RewritesAtOnce(graph)) {
     *rewrites.Add() = rewrite;
     auto rewritten = Rewrite(graph, rewrites);
     Fused fused;
-    if (rewritten.ok()) fused = Fuse(*rewritten, target);
+    if (rewritten.ok()) fused = Fuse(*rewritten, target, attention);
     if (rewritten.ok() && fused.seconds < best.seconds) {
       best = std::move(fused);
       *best.schedule.mutable_rewrites() = rewrites;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/attend/attend.h"
 #include "worker/codegen/skeleton/columns/columns.h"
 #include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/fold/fold.h"
@@ -16,8 +17,8 @@ namespace warpsmith::codegen {
 
 const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{
-      MapSkeleton(),  WindowSkeleton(), RowsSkeleton(), ColumnsSkeleton(),
-      FoldSkeleton(), TileSkeleton(),   ScanSkeleton(), ContractSkeleton()};
+      MapSkeleton(),  WindowSkeleton(), RowsSkeleton(),     ColumnsSkeleton(), FoldSkeleton(),
+      TileSkeleton(), ScanSkeleton(),   ContractSkeleton(), AttendSkeleton()};
   return *all;
 }
 

@@ -1,0 +1,475 @@
+#include "worker/codegen/skeleton/attend/attend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/ir/combine.h"
+#include "worker/codegen/skeleton/attend/form.h"
+#include "worker/codegen/skeleton/contract/glue.h"
+#include "worker/codegen/skeleton/glue.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+constexpr int kSwizzle = 128;       // bytes of a box's row
+constexpr int kBox = kSwizzle / 2;  // elements
+constexpr int64_t kEvenBytes = 16;  // of an access of the copy engine
+constexpr int kGroupQueries = 64;   // of a group of four warps
+// Keys of a step for which there are products (ws::hopper::Product).
+constexpr int kSteps[] = {16, 32, 64, 96, 128, 192, 256};
+// Registers of a thread beside sums, scores and weights, those where scores are made of more, and
+// those that it has, by groups.
+constexpr int kBeside = 30, kBesideMade = 42, kRegisters[] = {0, 255, 240, 160};
+constexpr int kMostSplit = 8;
+constexpr int64_t kFewQueries = 16;
+constexpr int64_t kBarrier = 8, kAlignment = 1024;  // bytes
+// Keys and values of the heads that are worked on side by side are this part of the second-level
+// cache.
+constexpr int64_t kSectionPart = 3;
+// Of the tensor cores' rate, what products reach beside the softmax, and exponentials of a
+// multiprocessor a second: of an H200.
+constexpr double kReached = 0.83, kExponentials = 2.4e10;
+// Of the memory's rate, what a multiprocessor reaches where others have nothing to do, in parts of
+// what it has where all do; and what blocks of a cluster take to meet.
+constexpr double kReach = 2, kMeetSeconds = 3e-6;
+// Simple operations that a score takes that is no plain one, beside what is made of it.
+constexpr double kScoreSteps = 6;
+
+// Columns of a row in whole boxes; a product for three is none of two and one.
+int64_t Columns(int64_t elements) { return CeilDiv(elements, kBox) * kBox; }
+
+const AttendForm& FormOf(const Analysis& group, bool unrounded) {
+  return *group.Derived<std::unique_ptr<AttendForm>>(
+      unrounded ? "attend unrounded" : "attend",
+      std::function<std::unique_ptr<AttendForm>()>([&] { return FormAttend(group, unrounded); }));
+}
+
+int64_t StepBytes(const AttendForm& form, int64_t keys) {
+  return keys * 2 * (Columns(form.head) + Columns(form.head_v));
+}
+
+// As ws::Attend has it.
+int64_t SharedBytes(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
+  const int64_t queries = rows * 2 * Columns(form.head), results = rows * 2 * Columns(form.head_v);
+  const int64_t rest = kAlignment + queries + knobs.stages() * StepBytes(form, knobs.keys()) +
+                       (4 * knobs.stages() + 2) * kBarrier;
+  const bool in_place =
+      Columns(form.head_v) <= Columns(form.head) && rest + results > target.shared_per_block;
+  return rest + (in_place ? 0 : results);
+}
+
+int64_t Registers(const AttendForm& form, const v1::AttendKnobs& knobs) {
+  return Columns(form.head_v) / 2 + knobs.keys() / 2 + knobs.keys() / 4 +
+         (form.plain ? kBeside : kBesideMade);
+}
+
+std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  if (std::find(std::begin(kSteps), std::end(kSteps), knobs.keys()) == std::end(kSteps))
+    return StrCat("attend.keys is ", knobs.keys(),
+                  "; there are products of 16, 32, 64, 96, 128, 192 and 256");
+  if (Registers(form, knobs) > kRegisters[knobs.groups()])
+    return StrCat("attend.keys ", knobs.keys(), " and attend.groups ", knobs.groups(), ": ",
+                  Registers(form, knobs), " registers a thread where there are ",
+                  kRegisters[knobs.groups()], "; lower either");
+  if (knobs.split() > CeilDiv(form.keys, int64_t{knobs.keys()}))
+    return StrCat("attend.split is ", knobs.split(), "; there are ",
+                  CeilDiv(form.keys, int64_t{knobs.keys()}), " steps of keys to share");
+  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
+  const int64_t left = rows * (4 * (Columns(form.head_v) + 4) + 8);
+  if (knobs.split() > 1 && left > knobs.stages() * StepBytes(form, knobs.keys()))
+    return StrCat("attend.split is ", knobs.split(), ": what blocks leave for each other takes ",
+                  left, " bytes where steps of keys are; raise attend.keys or attend.stages");
+  const int64_t bytes = SharedBytes(form, knobs, target);
+  if (bytes > target.shared_per_block)
+    return StrCat("needs ", bytes, " bytes of shared memory a block, the card has ",
+                  target.shared_per_block, "; lower attend.keys, attend.stages or attend.groups");
+  return "";
+}
+
+int64_t TilesOf(const AttendForm& form, const v1::AttendKnobs& knobs) {
+  return form.batch * CeilDiv(form.queries, int64_t{kGroupQueries} * knobs.groups());
+}
+
+// Blocks take tiles one after the other; those that share one have one.
+int64_t BlocksOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  const int64_t tiles = TilesOf(form, knobs);
+  return knobs.split() > 1 ? tiles * knobs.split() : std::min<int64_t>(tiles, target.sm_count);
+}
+
+// Of all tiles, by the multiprocessors in waves. Later keys that are not seen are not multiplied:
+// half of them, if later queries see more.
+double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  const auto sms = static_cast<double>(target.sm_count);
+  const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
+  const double rows = kGroupQueries * static_cast<double>(knobs.groups());
+  const double part = form.seen.empty() ? 1 : 0.5 + rows / static_cast<double>(2 * form.keys);
+  const double keys =
+      std::min(1.0, part) *
+      static_cast<double>(CeilDiv(form.keys, int64_t{knobs.keys()} * knobs.split()) * knobs.keys());
+  const double products = rows * keys * static_cast<double>(form.head + form.head_v) * sms /
+                          (kReached * target.tensor_products_per_second);
+  const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;
+  const double softmax =
+      rows * keys / kExponentials + rows * keys * steps * sms / target.operations_per_second;
+  // A group's softmax lies beside another's products.
+  double each = knobs.groups() > 1 ? std::max(products, softmax) + 0.2 * std::min(products, softmax)
+                                   : products + softmax;
+  // Where there are few blocks each brings its keys and values alone.
+  const double memory = keys * static_cast<double>(StepBytes(form, 1)) * sms /
+                        (std::min(kReach, std::max(1.0, sms / blocks)) * target.bytes_per_second);
+  if (blocks < sms) each = std::max(each, memory);
+  const double waves =
+      blocks < sms || form.seen.empty() ? std::ceil(blocks / sms) : blocks / sms + 0.5;
+  return each * waves + (knobs.split() > 1 ? kMeetSeconds : 0);
+}
+
+class Resolver {
+ public:
+  Resolver(const AttendForm& form, const Target& target) : form_(form), target_(target) {}
+
+  // The quickest of those that go with what is set.
+  v1::AttendKnobs Best(const v1::AttendKnobs& set) const {
+    v1::AttendKnobs best;
+    double least = -1;
+    for (int groups = 1; groups <= 3; ++groups) {
+      if (set.groups() != 0 && groups != set.groups()) continue;
+      for (int keys : kSteps) {
+        if (set.keys() != 0 && keys != set.keys()) continue;
+        // Steps that are longer than they need to be are padding.
+        if (set.keys() == 0 && keys > 128) continue;
+        v1::AttendKnobs knobs = set;
+        knobs.set_groups(groups);
+        knobs.set_keys(keys);
+        for (int split = 1; split <= kMostSplit; split *= 2) {
+          if (set.split() != 0 && split != set.split()) continue;
+          knobs.set_split(split);
+          knobs.set_stages(set.stages());
+          if (knobs.stages() == 0) SetStages(knobs);
+          if (!Wrong(form_, knobs, target_).empty()) continue;
+          // Each step has its barriers.
+          const double seconds = SecondsOf(form_, knobs, target_) * (1 + 8.0 / keys);
+          if (least >= 0 && seconds >= least) continue;
+          least = seconds;
+          best = knobs;
+        }
+      }
+    }
+    if (least < 0) {  // what is set does not do: others as if it did, so that the reason is told
+      best = set;
+      if (best.groups() == 0) best.set_groups(1);
+      if (best.keys() == 0) best.set_keys(kSteps[0]);
+      if (best.stages() == 0) best.set_stages(1);
+      if (best.split() == 0) best.set_split(1);
+    }
+    if (best.section() == 0) best.set_section(Section());
+    return best;
+  }
+
+ private:
+  // Two steps hide a softmax beside products; where there is little to multiply more of them keep
+  // the memory busy.
+  void SetStages(v1::AttendKnobs& knobs) const {
+    int stages = 2;
+    const auto fits = [&] {
+      knobs.set_stages(stages + 1);
+      return Wrong(form_, knobs, target_).empty();
+    };
+    while (form_.queries <= kFewQueries && stages < 4 && fits()) ++stages;
+    knobs.set_stages(stages);
+  }
+
+  int Section() const {
+    const int64_t bytes = 2 * form_.keys * (form_.head + form_.head_v);
+    int section = 1;
+    while (section < 1024 && 2 * section <= form_.batch &&
+           2 * section * bytes <= target_.l2_bytes / kSectionPart)
+      section *= 2;
+    return section;
+  }
+
+  const AttendForm& form_;
+  const Target& target_;
+};
+
+v1::TensorMap MapOf(const AttendPlaces& at, graph::DType type, int64_t box_rows,
+                    const KernelWriter& writer) {
+  constexpr int64_t kBytes = 2;
+  v1::TensorMap map;
+  map.set_buffer(writer.BufferOf(at.tensor));
+  map.set_offset(at.offset * kBytes);
+  map.set_dtype(graph::NameOf(type));
+  for (int64_t size : {at.width, at.rows, at.outers}) map.add_sizes(size);
+  for (int64_t stride : {at.row, at.outer}) map.add_strides(stride * kBytes);
+  for (int64_t extent : {int64_t{kBox}, box_rows, int64_t{1}})
+    map.add_box(static_cast<int>(extent));
+  map.set_swizzle(kSwizzle);
+  return map;
+}
+
+// ---- glue
+
+// by * what + rest, without what is nothing of it.
+std::string LinearText(int64_t by, const char* what, const std::string& rest) {
+  std::string text = by == 0 ? "" : by == 1 ? what : StrCat(by, " * ", what);
+  if (rest != "0" || text.empty()) absl::StrAppend(&text, text.empty() ? "" : " + ", rest);
+  return text;
+}
+
+// Keys that queries q to end - 1 see: `any` of them, or all of them.
+std::string KeysBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect,
+                     bool any) {
+  const Frame& frame = kernel.frame;
+  const uint64_t places = BitOf(frame.row) | BitOf(frame.column);
+  Emitter emit(dialect, BitOf(frame.outer));
+  emit.Line(StrCat("int from = 0, to = ", form.keys, ";"));
+  for (const Index& index : form.seen) {
+    const int64_t by_q = index.CoefficientOf(frame.row), by_k = index.CoefficientOf(frame.column);
+    const Index rest = index.Without(frame.row).Without(frame.column);
+    const bool of_one = form.folded > 1 && (rest.variables() & BitOf(frame.outer)) != 0;
+    if (of_one || (rest.variables() & places) != 0) {  // or divided: nothing is known of it
+      if (!any) emit.Line("to = 0;");
+      continue;
+    }
+    // 0 <= by_q q + by_k k + rest, of the query for which it is most, or least.
+    const char* query = (by_q > 0) == any ? "(end - 1)" : "q";
+    const std::string edge = emit.NewName("edge");
+    emit.Line(StrCat("const int ", edge, " = ", LinearText(by_q, query, emit.Use(rest)), ";"));
+    const std::string over = std::abs(by_k) == 1 ? "" : StrCat(" / ", std::abs(by_k));
+    if (by_k < 0) {
+      const std::string last = StrCat(edge, over, " + 1");
+      emit.Line(StrCat("if (", edge, " < 0) to = 0; else if (", last, " < to) to = ", last, ";"));
+    } else if (by_k > 0) {
+      const std::string first = StrCat("(", by_k - 1, " - ", edge, ")", over);
+      emit.Line(StrCat("if (", edge, " < 0 && ", first, " > from) from = ", first, ";"));
+    } else {
+      emit.Line(StrCat("if (", edge, " < 0) to = 0;"));
+    }
+  }
+  emit.Line("return {from < to ? from : to, to};");
+  return emit.Finish();
+}
+
+std::string SeenBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect) {
+  const Frame& frame = kernel.frame;
+  Emitter emit(dialect, BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column));
+  std::string all;
+  for (const Index& index : form.seen)
+    absl::StrAppend(&all, all.empty() ? "" : " && ", "0 <= ", emit.Use(index));
+  emit.Line(StrCat("return ", all.empty() ? "true" : all, ";"));
+  return emit.Finish();
+}
+
+// s[j] = the score, in units of log2, of the product s[j], of neighbours along keys.
+std::string ScoreBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect) {
+  const Frame& frame = kernel.frame;
+  Emitter emit(dialect, BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column));
+  const ValuePtr score = kernel.roots[0].value;
+  const std::string lane = StrCat("s[", LaneName(frame), "]");
+  const std::string product =
+      form.scale == 1 ? lane
+                      : StrCat("(", lane, " * ", Literal(graph::DType::kF32, form.scale, 0), ")");
+  for (ValuePtr value : kernel.values->Closure({score})) {
+    if (value->kind == Value::Kind::kResult) emit.Bind(value, product);
+  }
+  emit.Expect({score});
+  LoadContiguous(emit, kernel, {score}, [](ValuePtr, const Index& base, int width) {
+    return base.multiple() % width == 0;
+  });
+  OpenLanes(emit, frame);
+  emit.Line(
+      StrCat(lane, " = ", emit.Use(score), " * ", Literal(graph::DType::kF32, M_LOG2E, 0), ";"));
+  CloseLanes(emit, frame);
+  return emit.Finish();
+}
+
+std::string AtBody(const Index& at, const Kernel& kernel, const Dialect& dialect) {
+  Emitter emit(dialect, BitOf(kernel.frame.outer));
+  emit.Line(StrCat("return ", emit.Use(at), ";"));
+  return emit.Finish();
+}
+
+// The place in the graph's batch of a query that was folded into one of the kernel's.
+std::string Unfolded(const AttendForm& form, const std::string& body) {
+  if (form.folded == 1) return body;
+  return StrCat("const int b = batch * ", form.folded, " + query, m = 0;\n", body);
+}
+
+// A function of the struct.
+void Add(Text& text, const std::string& head, const std::string& body) {
+  text.Open(StrCat("WS_DEVICE ", head, " const {"));
+  text.Append(body);
+  text.Close();
+}
+
+const char* Bool(bool b) { return b ? "true" : "false"; }
+
+absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Group& resolved,
+                   const Target& target, KernelWriter& writer) {
+  const int together = form.plain || form.keys % 2 != 0 ? 1 : 2;
+  const auto scores = BuildScores(form), pairs = BuildScores(form, together);
+  const auto values = BuildContract(*form.values, DomainOf(form), form.of_values, Lane::kNone, 1);
+  for (const auto* kernel : {&scores, &pairs, &values}) {
+    if (!kernel->ok()) return kernel->status();
+  }
+  // Of what scores are made of, and the result.
+  const GroupContext context = ContextOf(group, DomainOf(form), StyleOf(resolved), writer.glue());
+  const std::vector<Parameter> parameters = ParametersOf(context, {&*scores});
+  const bool fits = FitsInt(group.graph(), *scores);
+  const Dialect dialect = MakeDialect(context, *scores, parameters, fits ? "int" : "long long");
+  const Dialect of_pairs = MakeDialect(context, *pairs, parameters, fits ? "int" : "long long");
+  const Dialect second = MakeDialect(context, *values, parameters, "int");
+  const bool later = form.later_longer(*scores);
+
+  Text text;
+  text.Open(StrCat("struct ", context.name, " {"));
+  text.Line(StrCat("using Index = ", fits ? "int" : "long long", ";"));
+  text.Line(StrCat("static constexpr bool kPlain = ", Bool(form.plain), ";"));
+  text.Line(StrCat("static constexpr int kTogether = ", together, ";"));
+  text.Line(StrCat("static constexpr float kScale = ",
+                   Literal(graph::DType::kF32, form.plain ? form.scale * M_LOG2E : 1, 0), ";"));
+  for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
+  Add(text, "int at_q(int b)", AtBody(form.q.at, *scores, dialect));
+  Add(text, "int at_k(int b)", AtBody(form.k.at, *scores, dialect));
+  Add(text, "int at_v(int b)", AtBody(form.v.at, *values, second));
+  Add(text, "int at_out(int b)", AtBody(form.out.at, *values, second));
+  Add(text, "constexpr ws::AttendKeys keys(int b, int q, int end)",
+      KeysBody(form, *scores, dialect, true));
+  Add(text, "constexpr ws::AttendKeys clear(int b, int q, int end)",
+      KeysBody(form, *scores, dialect, false));
+  const std::string place = form.folded > 1 ? "int batch, int query" : "int b, int m";
+  Add(text, StrCat("constexpr bool seen(", place, ", int n)"),
+      Unfolded(form, SeenBody(form, *scores, dialect)));
+  Add(text, StrCat("void score(", place, ", int n, float (&s)[kTogether])"),
+      form.plain ? "" : Unfolded(form, ScoreBody(form, *pairs, of_pairs)));
+  text.Close("};");
+  writer.Struct(text.str(), parameters);
+
+  const v1::AttendKnobs& knobs = resolved.attend();
+  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
+  const bool bf16 = form.type == graph::DType::kBF16;
+  const std::string config = StrCat(writer.glue(), "_tiles");
+  writer.Text(StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),
+                     ";\n  using Type = ws::hopper::", bf16 ? "Bf16" : "Fp16",
+                     ";\n  using Element = ", StorageType(form.type),
+                     ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ",
+                     form.queries, ", kKeys = ", form.keys, ", kHead = ", form.head,
+                     ", kHeadV = ", form.head_v, ";\n  static constexpr int kTileQ = ", rows,
+                     ", kTileK = ", knobs.keys(), ", kStages = ", knobs.stages(),
+                     ", kSection = ", knobs.section(), ", kSplit = ", knobs.split(),
+                     ";\n  static constexpr bool kLaterLonger = ", Bool(later), ";\n};"));
+  const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
+    return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,
+                          MapOf(at, form.type, box_rows, writer)};
+  };
+  KernelShape shape;
+  shape.threads = 128 * (knobs.groups() + 1);
+  shape.blocks_per_sm = 1;
+  shape.grid = BlocksOf(form, knobs, target);
+  shape.cluster = knobs.split();
+  shape.shared_bytes = SharedBytes(form, knobs, target);
+  return writer
+      .Kernel("", shape,
+              {map("q", form.q, rows), map("k", form.k, knobs.keys()),
+               map("v", form.v, knobs.keys()), map("out", form.out, kGroupQueries)},
+              StrCat("ws::attend<", config, ">(g, map_q, map_k, map_v, map_out)"))
+      .status();
+}
+
+class Attend : public Skeleton {
+ public:
+  SkeletonCase id() const override { return v1::Group::kAttend; }
+  const char* header(const v1::Group&, const Target&) const override { return "attend"; }
+
+  absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    const AttendForm& form = FormOf(group, false);
+    if (!form.status.ok()) return form.status;
+    return &DomainOf(form);
+  }
+
+  double Suits(const Analysis&, const Target& target) const override {
+    return target.arch == "sm_90a" ? 1 : 0;
+  }
+
+  absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
+                                    const Target& target) const override {
+    if (target.arch != "sm_90a")
+      return absl::InvalidArgumentError(
+          "attention in one kernel is there for tensor cores of sm_90a alone");
+    const AttendForm& form = FormOf(group, knobs.precision().unrounded());
+    v1::Group resolved = knobs;
+    *resolved.mutable_attend() = Resolver(form, target).Best(knobs.attend());
+    if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
+      resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+    if (std::string wrong = Wrong(form, resolved.attend(), target); !wrong.empty())
+      return absl::InvalidArgumentError(wrong);
+    if (resolved.precision().accumulator() != v1::ACCUMULATOR_F32)
+      return absl::InvalidArgumentError(
+          "precision.accumulator: tensor cores add up in fp32; it is ACCUMULATOR_F32");
+    return resolved;
+  }
+
+  absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
+                            const Target& target) const override {
+    const AttendForm& form = FormOf(group, resolved.precision().unrounded());
+    const v1::AttendKnobs& knobs = resolved.attend();
+    Usage use;
+    use.threads = 128 * (knobs.groups() + 1);
+    use.shared_bytes = SharedBytes(form, knobs, target);
+    use.registers = Registers(form, knobs);
+    use.blocks = BlocksOf(form, knobs, target);
+    use.blocks_per_sm = 1;
+    use.products = use.tensor_products = form.products();
+    use.product_seconds = SecondsOf(form, knobs, target);
+    use.streams = 3;
+    use.width = static_cast<int>(kEvenBytes / 2);
+    return use;
+  }
+
+  std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
+                              const Target& target) const override {
+    const AttendForm& form = FormOf(group, resolved.precision().unrounded());
+    std::vector<Layout> layouts;
+    for (int groups = 1; groups <= 3; ++groups) {
+      for (int keys : kSteps) {
+        for (int stages = 2; stages <= 4; ++stages) {
+          v1::AttendKnobs knobs = resolved.attend();
+          knobs.set_groups(groups);
+          knobs.set_keys(keys);
+          knobs.set_stages(stages);
+          if (keys < 32 || keys > 192 || !Wrong(form, knobs, target).empty()) continue;
+          Layout layout;
+          layout.owner = v1::OCCUPANCY;
+          layout.kind = "layout";
+          layout.name =
+              StrCat(groups * kGroupQueries, " queries, ", keys, " keys, ", stages, " stages");
+          layout.knobs = {{"groups", groups}, {"keys", keys}, {"stages", stages}};
+          layout.prior = 0.03;
+          layouts.push_back(layout);
+        }
+      }
+    }
+    return layouts;
+  }
+
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
+                    KernelWriter& writer) const override {
+    return Write(group, FormOf(group, resolved.precision().unrounded()), resolved, target, writer);
+  }
+};
+
+}  // namespace
+
+bool RoundsScores(const Analysis& group) {
+  return !FormOf(group, false).plain && FormOf(group, true).plain;
+}
+
+const Skeleton* AttendSkeleton() {
+  static const Attend skeleton;
+  return &skeleton;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,300 @@
+// Attention is found in the forms in which graphs have it, and in no others; which keys a tile goes
+// through is what its scores say; kernels compile without spills. Compiling is skipped where there
+// is no NVRTC; what they compute and how fast is measured on a card.
+#include <google/protobuf/text_format.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "worker/codegen/knob/knob.h"
+#include "worker/codegen/testing.h"
+#include "worker/device/device.h"
+#include "worker/device/plan_check.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+// Of kernels whose registers are nearly all in use.
+constexpr int kMostSpill = 16;
+constexpr absl::Duration kLimit = absl::Minutes(20);
+
+device::DeviceInfo Card() {
+  device::DeviceInfo info;
+  info.kind = "cuda";
+  info.arch = "sm_90a";
+  info.sm_count = 132;
+  info.shared_per_block = 227 << 10;
+  info.tensor_maps = true;
+  return info;
+}
+
+device::Compiler* Hopper() {
+  static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
+      device::MakeCompiler("sm_90a", std::filesystem::temp_directory_path().string()));
+  if (made->ok()) return (*made)->get();
+  WARN("not run: " << made->status());
+  return nullptr;
+}
+
+// Attention of 6 heads, 2 of keys. Lines may be replaced: the scores' end, by s0, and what follows
+// the softmax, by w.
+struct Text {
+  int64_t queries = 200, keys = 200, head = 64, head_v = 64;
+  std::string type = "bf16", scale = "0.125";
+  std::string score = "s0[h, q, k]";
+  std::string after = "w[h, q, k]";
+  std::string values = "f32(v[h / 3, k, n])";
+  std::vector<std::string> more;  // behind the others
+};
+Lines Attention(const Text& text) {
+  const auto filled = [&](const char* line) {
+    return absl::StrReplaceAll(line, {{"QN", absl::StrCat(text.queries)},
+                                      {"KN", absl::StrCat(text.keys)},
+                                      {"DN", absl::StrCat(text.head)},
+                                      {"VN", absl::StrCat(text.head_v)},
+                                      {"TYPE", text.type},
+                                      {"SCALE", text.scale},
+                                      {"SCORE", text.score},
+                                      {"AFTER", text.after},
+                                      {"VALUES", text.values}});
+  };
+  Lines lines;
+  for (const char* line :
+       {"input x: TYPE[6, QN, DN] ~ normal", "input y: TYPE[2, KN, DN] ~ normal",
+        "input v: TYPE[2, KN, VN] ~ normal", "input bias: f32[QN, KN] ~ normal",
+        "qk: f32[h: 6, q: QN, k: KN] = sum[d: DN](f32(x[h, q, d]) * f32(y[h / 3, k, d]))",
+        "s0: f32[h: 6, q: QN, k: KN] = qk[h, q, k] * SCALE", "s: f32[h: 6, q: QN, k: KN] = SCORE",
+        "m: f32[h: 6, q: QN] = max[k: KN](s[h, q, k])",
+        "e: f32[h: 6, q: QN, k: KN] = exp(s[h, q, k] - m[h, q])",
+        "l: f32[h: 6, q: QN] = sum[k: KN](e[h, q, k])",
+        "w: f32[h: 6, q: QN, k: KN] = e[h, q, k] / l[h, q]",
+        "any: i32[h: 6, q: QN] = max[k: KN](i32(not (s[h, q, k] == -inf)))",
+        "p: f32[h: 6, q: QN, k: KN] = AFTER",
+        "o: f32[h: 6, q: QN, n: VN] = sum[k: KN](p[h, q, k] * VALUES)",
+        "z: TYPE[q: QN, h: 6, n: VN] = TYPE(o[h, q, n])", "output z"})
+    lines.push_back(filled(line));
+  for (const std::string& line : text.more) lines.push_back(filled(line.c_str()));
+  return lines;
+}
+
+// Skeletons of the default schedule's groups, in order.
+std::string SkeletonsOf(const graph::Graph& graph, const Target& target = Target()) {
+  const v1::Schedule schedule = FirstSchedule(graph, target);
+  const auto rewritten = Rewrite(graph, schedule.rewrites());
+  REQUIRE(rewritten.ok());
+  const auto infos = Describe(*rewritten, schedule, target);
+  INFO(infos.status().message() << "\n" << schedule.DebugString());
+  REQUIRE(infos.ok());
+  std::string all;
+  for (const GroupInfo& group : *infos) absl::StrAppend(&all, NameOf(group.skeleton), " ");
+  return all;
+}
+
+absl::StatusOr<v1::Plan> PlanOf(const graph::Graph& graph, const std::string& knobs) {
+  v1::Schedule schedule = DefaultSchedule(graph, Target());
+  REQUIRE(schedule.groups_size() == 1);
+  v1::Group parsed;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &parsed));
+  schedule.mutable_groups(0)->MergeFrom(parsed);
+  return Lower(graph, schedule, Target());
+}
+
+const char kCausal[] = "select(k <= q, s0[h, q, k], -inf)";
+
+TEST_CASE("attention is one kernel") {
+  const auto with = [](const auto& change) {
+    Text text;
+    change(text);
+    return ParseOrDie(Attention(text));
+  };
+  struct Form {
+    const char* what;
+    std::function<void(Text&)> change;
+  };
+  const Form forms[] = {
+      {"plain", [](Text&) {}},
+      {"fp16", [](Text& t) { t.type = "f16"; }},
+      {"causal", [](Text& t) { t.score = kCausal; }},
+      {"a mask that is added",
+       [](Text& t) { t.score = "s0[h, q, k] + select(k <= q, 0.0, -inf)"; }},
+      {"a window", [](Text& t) { t.score = "select(k <= q and q - k < 64, s0[h, q, k], -inf)"; }},
+      {"a bias", [](Text& t) { t.score = "s0[h, q, k] + bias[q, k]"; }},
+      {"a soft cap", [](Text& t) { t.score = "tanh(s0[h, q, k] / 30.0) * 30.0"; }},
+      {"scores and weights of 16 bits",
+       [](Text& t) {
+         t.score = "f32(bf16(s0[h, q, k]))";
+         t.after = "f32(bf16(w[h, q, k]))";
+       }},
+      {"rows of which nothing is seen are 0",
+       [](Text& t) {
+         t.score = kCausal;
+         t.after = "select(not bool(any[h, q]), 0.0, w[h, q, k])";
+       }},
+      {"heads of 256", [](Text& t) { t.head = t.head_v = 256; }},
+      {"heads of 80 and 72", [](Text& t) { t.head = 80, t.head_v = 72; }},
+      {"one query", [](Text& t) { t.queries = 1; }},
+      {"few keys", [](Text& t) { t.keys = 24; }},
+  };
+  for (const Form& form : forms) {
+    INFO(form.what);
+    CHECK(SkeletonsOf(with(form.change)) == "attend ");
+  }
+}
+
+TEST_CASE("what is no attention in one kernel is made otherwise") {
+  struct Form {
+    const char* what;
+    std::function<void(Text&)> change;
+  };
+  const Form forms[] = {
+      {"weights are an answer, too", [](Text& t) { t.more = {"output w"}; }},
+      {"weights are multiplied by something", [](Text& t) { t.after = "w[h, q, k] * bias[q, k]"; }},
+      {"fp32", [](Text& t) { t.type = "f32"; }},
+      {"heads of 512", [](Text& t) { t.head = 512; }},
+      {"rows that do not begin at 16 bytes", [](Text& t) { t.head_v = 60; }},
+      {"values of other keys", [](Text& t) { t.values = "f32(v[h / 3, (k + 1) % 200, n])"; }},
+  };
+  for (const Form& form : forms) {
+    INFO(form.what);
+    Text text;
+    form.change(text);
+    CHECK_FALSE(absl::StrContains(SkeletonsOf(ParseOrDie(Attention(text))), "attend"));
+  }
+  Target other;
+  other.arch = "host";
+  CHECK_FALSE(absl::StrContains(SkeletonsOf(ParseOrDie(Attention({})), other), "attend"));
+}
+
+TEST_CASE("scores that are products alone, but for masks, are plain") {
+  const auto plain = [](const std::string& score, const std::string& knobs = "",
+                        const std::string& scale = "0.125") {
+    Text text;
+    text.score = score;
+    text.scale = scale;
+    const auto plan = PlanOf(ParseOrDie(Attention(text)), knobs);
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    return absl::StrContains(plan->source(), "kPlain = true");
+  };
+  CHECK(plain("s0[h, q, k]"));
+  CHECK(plain(kCausal));
+  CHECK(plain("s0[h, q, k] + select(k <= q, 0.0, -inf)"));
+  CHECK_FALSE(plain("s0[h, q, k] + select(k <= q, 0.0, -1000.0)"));
+  CHECK_FALSE(plain("s0[h, q, k] + bias[q, k]"));
+  CHECK_FALSE(plain("s0[h, q, k]", "", "-0.125"));  // the largest product is not the largest score
+  // Without roundings on the way, which are left out where scores are plain so.
+  CHECK(plain("f32(bf16(s0[h, q, k]))"));
+  CHECK_FALSE(plain("f32(bf16(s0[h, q, k])) + bias[q, k]"));
+}
+
+// Proofs: the compiler refuses the text where a tile would leave out a key that is seen, goes
+// through ones that nobody sees (but for whole conditions together), or asks nobody where one is
+// not seen.
+constexpr char kProof[] = R"(
+__device__ constexpr bool bounds_hold() {
+  GLUE g{};
+  for (int q = 0; q < QN; q += 16) {
+    const int end = q + 16 < QN ? q + 16 : QN;
+    const ws::AttendKeys keys = g.keys(0, q, end), clear = g.clear(0, q, end);
+    if (keys.from < 0 || keys.to > KN || clear.from < 0 || clear.to > KN) return false;
+    int first = KN, last = -1;
+    for (int k = 0; k < KN; ++k) {
+      bool any = false, all = true;
+      for (int one = q; one < end; ++one) {
+        const bool seen = g.seen(0, one, k);
+        any = any || seen;
+        all = all && seen;
+      }
+      if (any && (k < keys.from || k >= keys.to)) return false;
+      if (!all && k >= clear.from && k < clear.to) return false;
+      if (any) last = k, first = first < k ? first : k;
+    }
+    if (last >= 0 ? keys.from != first || keys.to != last + 1 : keys.from != keys.to) return false;
+  }
+  return true;
+}
+static_assert(bounds_hold());
+)";
+
+TEST_CASE("a tile goes through the keys that its queries see") {
+  device::Compiler* compiler = Hopper();
+  if (compiler == nullptr) return;
+  for (const char* seen :
+       {"k <= q", "k <= q + 16", "q <= k", "k <= q and q - k < 24", "2 * k <= q", "k <= 2 * q - 20",
+        "3 * k >= q", "k < 30", "k >= 10 and k <= q", "not (k > q)", "q < 20", "q + k >= 60"}) {
+    Text text;
+    text.queries = 72, text.keys = 56;
+    text.score = absl::StrCat("select(", seen, ", s0[h, q, k], -inf)");
+    const auto plan = PlanOf(ParseOrDie(Attention(text)), "");
+    INFO(seen << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    const std::string& source = plan->source();
+    const size_t at = source.find("using Glue = ") + 13;
+    const std::string glue = source.substr(at, source.find(';', at) - at);
+    const auto binary = compiler->Compile(
+        absl::StrCat(source,
+                     absl::StrReplaceAll(kProof, {{"GLUE", glue}, {"QN", "72"}, {"KN", "56"}})),
+        kLimit);
+    INFO(binary.status().message());
+    CHECK(binary.ok());
+  }
+}
+
+TEST_CASE("kernels of attention have all they need in registers") {
+  device::Compiler* compiler = Hopper();
+  if (compiler == nullptr) return;
+  struct Case {
+    int64_t head;
+    const char* knobs;
+  };
+  for (const Case& c : {Case{64, ""}, Case{64, "attend { groups: 3 keys: 96 }"},
+                        Case{128, "attend { groups: 2 keys: 128 stages: 2 }"},
+                        Case{128, "attend { groups: 1 keys: 64 stages: 3 }"}, Case{192, ""},
+                        Case{128, "attend { groups: 1 keys: 64 split: 4 }"}, Case{256, ""},
+                        Case{256, "attend { groups: 2 keys: 64 stages: 2 }"}}) {
+    for (const char* score : {"s0[h, q, k]", kCausal, "s0[h, q, k] + bias[q, k]"}) {
+      Text text;
+      text.head = text.head_v = c.head;
+      text.queries = text.keys = 1000;
+      text.score = score;
+      const auto plan = PlanOf(ParseOrDie(Attention(text)), c.knobs);
+      INFO(c.head << " " << c.knobs << " " << score << ": " << plan.status().message());
+      REQUIRE(plan.ok());
+      const auto binary = compiler->Compile(plan->source(), kLimit);
+      INFO(binary.status().message());
+      REQUIRE(binary.ok());
+      CHECK(device::CheckPlan(*plan, Card(), 16) == absl::OkStatus());
+      CHECK(binary->report.warnings_size() == 0);
+      for (const auto& kernel : binary->report.kernels()) CHECK(kernel.spill_bytes() <= kMostSpill);
+    }
+  }
+}
+
+TEST_CASE("what knobs of attention may not say") {
+  const graph::Graph graph = ParseOrDie(Attention({}));
+  Text wide;
+  wide.head = wide.head_v = 256;
+  const graph::Graph of_256 = ParseOrDie(Attention(wide));
+  struct Wrong {
+    const graph::Graph* graph;
+    const char* knobs;
+    const char* message;
+  };
+  for (const Wrong& wrong :
+       {Wrong{&graph, "attend { keys: 48 }", "attend.keys is 48"},
+        Wrong{&of_256, "attend { keys: 128 groups: 2 }", "registers a thread"},
+        Wrong{&of_256, "attend { keys: 64 groups: 2 stages: 4 }", "bytes of shared memory"},
+        Wrong{&graph, "attend { keys: 128 split: 4 }", "there are 2 steps of keys to share"},
+        Wrong{&graph, "attend { keys: 16 stages: 1 split: 2 }", "where steps of keys are"},
+        Wrong{&graph, "precision { accumulator: ACCUMULATOR_F64 }", "add up in fp32"}}) {
+    const auto plan = PlanOf(*wrong.graph, wrong.knobs);
+    INFO(wrong.knobs << ": " << plan.status().message());
+    REQUIRE_FALSE(plan.ok());
+    CHECK(absl::StrContains(plan.status().message(), wrong.message));
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
