@@ -255,15 +255,16 @@ struct Attend {
       rows.sum[r] = FIRST ? 0.0f : rows.sum[r] * factor[r];
     }
     // Of large scores the product is rounded before the difference is taken, as the base was: or the largest weight would not be
-    // 1, and what it is rounded to not what is added up of it.
+    // 1, and what it is rounded to not what is added up of it. Seldom, and so beside the loop that all take.
     constexpr float kLarge = 1024;
+    float by = scale;
     if (Glue::kPlain && any_of_warp(fmaxf(fabsf(rows.base[0]), fabsf(rows.base[1])) >= kLarge)) {
+      by = 1;
 #pragma unroll
-      for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(__fmul_rn(scores[i], scale) - rows.base[i / 2 % 2]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(scores[i] * scale - rows.base[i / 2 % 2]);
+      for (int i = 0; i < C::kTileK / 2; ++i) scores[i] *= scale;
     }
+#pragma unroll
+    for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(scores[i] * by - rows.base[i / 2 % 2]);
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; ++i) rows.sum[i / 2 % 2] += scores[i];
   }
