@@ -438,20 +438,55 @@ class Fusion {
       }
       const std::set<int> before = stored_;
       for (int t : within) stored_.erase(t);
+      std::vector<Part> operands;
+      for (int node : {first, second}) {
+        for (const graph::ExprPtr& factor : graph_.nodes[node].value->args) {
+          const int t = HalfBehind(factor);
+          if (t < 0 || t == between.weight || DependsOn(t, {product})) continue;
+          stored_.insert(t);
+          operands.push_back({.roots = {t}});
+          operands.back().seconds = Estimate({t}).value_or(1);
+        }
+      }
       attends_ = true;
       const auto one = Estimate(end);
       attends_ = false;
-      if (!one || skeleton_ != v1::Group::kAttend || *one >= seconds) {
+      double then = one.value_or(0);
+      for (const Part& part : operands) then += part.seconds;
+      if (!one || skeleton_ != v1::Group::kAttend || then >= seconds) {
         stored_ = before;
         continue;
       }
       parts_[p].seconds = *one;
-      parts_[p].reads = ReadsOf(end);
       parts_[p].product = true;
       std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
+      parts_.insert(parts_.begin(), operands.begin(), operands.end());
+      for (Part& part : parts_) part.reads = ReadsOf(part.roots);
       p = std::find_if(parts_.begin(), parts_.end(),
                        [&](const Part& part) { return part.roots == end; }) -
           parts_.begin();
+    }
+  }
+
+  // The tensor of 16 bits, which maps make and nobody stores, whose elements a factor is but for
+  // constants that they are multiplied by; -1: there is none. Attention brings it from memory.
+  int HalfBehind(graph::ExprPtr e) const {
+    const auto constant = [&](int arg) { return e->args[arg]->op == graph::Op::kConst; };
+    for (;;) {
+      if (e->op == graph::Op::kCast || (e->op == graph::Op::kDiv && constant(1)) ||
+          (e->op == graph::Op::kMul && constant(1))) {
+        e = e->args[0];
+      } else if (e->op == graph::Op::kMul && constant(0)) {
+        e = e->args[1];
+      } else if (e->op != graph::Op::kLoad) {
+        return -1;
+      } else {
+        const int t = e->tensor, node = graph_.tensors[t].node;
+        if (node < 0 || stored_.count(t) > 0 || !graph_.nodes[node].map()) return -1;
+        const graph::ExprPtr& value = graph_.nodes[node].value;
+        if (IsHalf(graph_.tensors[t].type) && value->op != graph::Op::kLoad) return t;
+        e = value;
+      }
     }
   }
 
