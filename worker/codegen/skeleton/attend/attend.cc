@@ -146,7 +146,9 @@ class Resolver {
         knobs.set_groups(groups);
         knobs.set_keys(keys);
         for (int split = 1; split <= kMostSplit; split *= 2) {
-          if (set.split() != 0 && split != set.split()) continue;
+          // Where each multiprocessor has a tile, blocks that go on to the next lose less.
+          const bool few = TilesOf(form_, knobs) < target_.sm_count;
+          if (set.split() != 0 ? split != set.split() : split > 1 && !few) continue;
           knobs.set_split(split);
           knobs.set_stages(set.stages());
           if (knobs.stages() == 0) SetStages(knobs);

@@ -272,6 +272,22 @@ TEST_CASE("kernels of attention have all they need in registers") {
   }
 }
 
+TEST_CASE("blocks share keys where there are fewer tiles than multiprocessors") {
+  const auto split = [](int64_t queries, int64_t keys) {
+    Text text;
+    text.queries = queries, text.keys = keys;
+    const graph::Graph graph = ParseOrDie(Attention(text));
+    const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
+    INFO(infos.status().message());
+    REQUIRE(infos.ok());
+    return (*infos)[0].resolved.attend().split();
+  };
+  CHECK(split(1, 8192) > 1);
+  CHECK(split(128, 8192) > 1);
+  CHECK(split(8192, 8192) == 1);
+  CHECK(split(1, 64) == 1);  // a step or two are not worth a meeting
+}
+
 TEST_CASE("what knobs of attention may not say") {
   const graph::Graph graph = ParseOrDie(Attention({}));
   Text wide;
