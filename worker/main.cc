@@ -64,7 +64,7 @@ constexpr double kGrace = 20, kMinGrace = 1, kMaxGrace = 3600;
 // Candidates on their way on a card, whatever the number of compile jobs.
 constexpr int kFewestInFlight = 8, kMostInFlight = 32;
 
-// Of processes that had the card before.
+// Of processes that had a card before, from when this one looks for one.
 constexpr absl::Duration kLeavingLimit = absl::Seconds(10);
 constexpr absl::Duration kBetweenReadings = absl::Milliseconds(200);
 
@@ -149,34 +149,59 @@ absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
   return (*device)->info();
 }
 
-// The library that tells of the card; null: there is no card, or none that it tells of, and then
-// why is added to `missing`. An error: it was named, and is none.
-absl::StatusOr<std::unique_ptr<device::Nvml>> OpenNvml(const Flags& flags, std::string* missing) {
-  if (flags.device == "host" && flags.nvml.empty()) return nullptr;
-  auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
-  if (nvml.ok()) return nvml;
-  if (!flags.nvml.empty()) {
-    return absl::Status(nvml.status().code(), absl::StrCat("--nvml ", flags.nvml, ": ",
-                                                           std::string(nvml.status().message())));
+// A device that this worker may have.
+struct OpenedDevice {
+  std::unique_ptr<device::Nvml> nvml;  // which tells of the card; null: it is not watched
+  std::string unwatched;               // why not; empty: it is, or there is no card
+  device::DeviceInfo info;
+  std::string shared;  // with whom; empty: nobody
+};
+
+// InvalidArgument: it was named, and is none.
+absl::Status OpenNvml(const Flags& flags, const std::string& name, OpenedDevice& opened) {
+  if (name == "host" && flags.nvml.empty()) return absl::OkStatus();
+  auto nvml = device::Nvml::Open(device::PciBusIdOf(name), flags.nvml);
+  const std::string why(nvml.status().message());
+  if (nvml.ok()) {
+    opened.nvml = *std::move(nvml);
+  } else if (!flags.nvml.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--nvml ", flags.nvml, ": ", why));
+  } else {
+    opened.unwatched = "its card is not watched: " + why;
   }
-  const std::string unwatched =
-      absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
-  telemetry::Log(daemon::told::kCardUnwatched, {{"reason", unwatched}});
-  absl::StrAppend(missing, missing->empty() ? "" : "; ", unwatched);
-  return nullptr;
+  return absl::OkStatus();
 }
 
 // Who has the card beside this worker, which has not touched it yet. Who had it before may be on
-// its way out.
-device::CardReading ReadUnused(const device::Nvml& nvml) {
-  const base::Instant deadline = base::Now() + kLeavingLimit;
+// its way out, until `gone`.
+device::CardReading ReadUnused(const device::Nvml& nvml, base::Instant gone) {
   while (true) {
     device::CardReading reading = nvml.Read();
     const std::string shared =
         card::SharedWith(reading, /*served=*/false, getpid(), card::SeesProcesses());
-    if (reading.sliced || shared.empty() || base::Now() >= deadline) return reading;
+    if (reading.sliced || shared.empty() || base::Now() >= gone) return reading;
     absl::SleepFor(kBetweenReadings);
   }
+}
+
+// InvalidArgument: the same again would be as wrong.
+absl::StatusOr<OpenedDevice> OpenDevice(const Flags& flags, const std::string& name,
+                                        base::Instant gone) {
+  OpenedDevice opened;
+  if (absl::Status status = OpenNvml(flags, name, opened); !status.ok()) return status;
+  const device::CardReading unused =
+      opened.nvml == nullptr ? device::CardReading() : ReadUnused(*opened.nvml, gone);
+  auto info = DescribeDevice(name);
+  if (!info.ok()) return info.status();
+  opened.info = *std::move(info);
+  opened.shared = card::SharedWith(unused, opened.info.served, getpid(), card::SeesProcesses());
+  if (opened.shared.empty() || flags.allow_shared) return opened;
+  return absl::Status(
+      unused.sliced || opened.info.served ? absl::StatusCode::kInvalidArgument
+                                          : absl::StatusCode::kUnavailable,
+      absl::StrCat("the card is shared: ", opened.shared,
+                   " (what is timed on it depends on others; --allow-shared takes it, and marks "
+                   "its results)"));
 }
 
 v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool torch) {
@@ -371,7 +396,8 @@ class LeaseInHand {
 int ListDevices() {
   const auto cards = device::ListCards();
   if (!cards.ok() && !absl::IsNotFound(cards.status())) {
-    std::fprintf(stderr, "%s\n", std::string(cards.status().message()).c_str());
+    std::fprintf(stderr, "the driver of its cards does not start: %s\n",
+                 std::string(cards.status().message()).c_str());
     return kMayPass;
   }
   if (cards.ok()) {
@@ -382,7 +408,7 @@ int ListDevices() {
 }
 
 // `note`: what there is to know of its device.
-int Run(Flags flags, const std::string& note, SignalWatch& signals,
+int Run(Flags flags, const std::string& note, OpenedDevice opened, SignalWatch& signals,
         const telemetry::Notifier& notifier) {
   signal(SIGPIPE, SIG_IGN);
   if (absl::Status tls = CheckTls(flags); !tls.ok()) {
@@ -406,30 +432,13 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
       daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
-  std::string missing = flags.device == "host" ? "" : note;
   if (!note.empty()) {
-    telemetry::Log(missing.empty() ? daemon::told::kNoCard : daemon::told::kCardUnclaimed,
+    telemetry::Log(flags.device == "host" ? daemon::told::kNoCard : daemon::told::kCardsPassedOver,
                    {{"reason", note}});
   }
-  const auto opened = OpenNvml(flags, &missing);
-  if (!opened.ok()) return Fail(std::string(opened.status().message()), kUsage);
-  device::Nvml* const nvml = opened->get();
-  const device::CardReading unused = nvml == nullptr ? device::CardReading() : ReadUnused(*nvml);
-  auto device = DescribeDevice(flags.device);
-  if (!device.ok()) {
-    return Fail(
-        absl::StrCat("--device ", flags.device, ": ", std::string(device.status().message())),
-        absl::IsInvalidArgument(device.status()) ? kUsage : kMayPass);
-  }
-  const std::string shared =
-      card::SharedWith(unused, device->served, getpid(), card::SeesProcesses());
-  if (!shared.empty() && !flags.allow_shared) {
-    return Fail(
-        absl::StrCat("--device ", flags.device, ": the card is shared: ", shared,
-                     "; what is timed on it depends on others: give this worker a card of its own, "
-                     "or --allow-shared, and its results are marked"),
-        unused.sliced || device->served ? kUsage : kMayPass);
-  }
+  std::string missing = opened.unwatched;
+  if (!missing.empty()) telemetry::Log(daemon::told::kCardUnwatched, {{"reason", missing}});
+  device::DeviceInfo& device = opened.info;
   if (!flags.python.empty()) {
     auto torch = AskPython(flags.python);
     if (!torch.ok()) {
@@ -444,8 +453,8 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
     if (flags.cublaslt.empty()) flags.cublaslt = torch->cublaslt;
   }
   const device::Software software =
-      device::FindSoftware(!flags.python.empty(), flags.nvrtc, flags.cublaslt, *device);
-  if (!device->library.empty()) spdlog::info("products by a library: {}", device->library);
+      device::FindSoftware(!flags.python.empty(), flags.nvrtc, flags.cublaslt, device);
+  if (!device.library.empty()) spdlog::info("products by a library: {}", device.library);
 
   LeaseInHand in_hand;
   base::LineTap judge_said(in_hand.Teller(daemon::told::kJudgeSaid));
@@ -453,7 +462,7 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
   const std::string cache = flags.dir + "/cache";
   device::CompilePool::Options pool_options;
   pool_options.processes = flags.compile_jobs;
-  pool_options.arch = device->arch;
+  pool_options.arch = device.arch;
   pool_options.cache_dir = cache;
   pool_options.nvrtc = flags.nvrtc;
   pool_options.stderr_fd = compiler_said.fd();
@@ -482,7 +491,7 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
                                    {"--memory-budget", flags.memory_budget});
   }
   judge::JudgeClient judge(judge_options);
-  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
+  v1::WorkerInfo info = InfoOf(flags, device, !flags.python.empty());
   daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   metrics.metrics().Keeps(flags.dir);
   agent::DeviceEvaluator::Settings settings;
@@ -494,17 +503,17 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
   timer_options.python = flags.python;
   timer_options.python_path = base::PythonFolder(base::ProgramFolder());
   timer_options.device = flags.device;
-  timer_options.arch = device->arch;
+  timer_options.arch = device.arch;
   timer_options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";
   call::CallTimer timer(timer_options);
   agent::DeviceEvaluator evaluator(**pool, judge, settings,
-                                   device->kind == "cuda" ? &timer : nullptr);
+                                   device.kind == "cuda" ? &timer : nullptr);
   agent::Options agent_options;
-  agent_options.target = device::TargetOf(*device);
-  agent_options.card = absl::StrCat(device->name, shared.empty() ? "" : ", shared");
+  agent_options.target = device::TargetOf(device);
+  agent_options.card = absl::StrCat(device.name, opened.shared.empty() ? "" : ", shared");
   // A kernel takes NVRTC half a second where all processors are busy, and the judge tens of
   // milliseconds: what can be compiled at once is on its way at once.
-  if (device->kind == "cuda") {
+  if (device.kind == "cuda") {
     agent_options.in_flight = std::clamp(flags.compile_jobs, kFewestInFlight, kMostInFlight);
   }
   agent::Optimiser optimiser(evaluator, agent_options);
@@ -514,8 +523,8 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
         return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
       },
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
-  info.set_shared(shared);
-  for (const std::string& lack : device::Lacks(*device, software)) {
+  info.set_shared(opened.shared);
+  for (const std::string& lack : device::Lacks(device, software)) {
     telemetry::Log(daemon::told::kLacks, {{"reason", lack}});
     absl::StrAppend(&missing, missing.empty() ? "" : "; ", lack);
   }
@@ -538,9 +547,9 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
                         base::Clock::Real(), std::random_device()());
   (*watched)->Ask(&daemon);
   std::optional<card::CardWatch> card_watch;
-  if (nvml != nullptr) {
+  if (opened.nvml != nullptr) {
     card_watch.emplace(
-        *nvml,
+        *opened.nvml,
         card::CardWatch::Options{
             .alone = !flags.allow_shared, .sees_processes = card::SeesProcesses(), .note = missing},
         card::CardWatch::Listener{.health = [&](const auto& health) { daemon.SetHealth(health); },
@@ -549,10 +558,10 @@ int Run(Flags flags, const std::string& note, SignalWatch& signals,
   }
 
   telemetry::Log(daemon::told::kStarted, {{"name", flags.name},
-                                          {"device", device->name},
-                                          {"arch", device->arch},
+                                          {"device", device.name},
+                                          {"arch", device.arch},
                                           {"compile_jobs", flags.compile_jobs}});
-  notifier.Ready(absl::StrCat("worker ", flags.name, " on ", device->name));
+  notifier.Ready(absl::StrCat("worker ", flags.name, " on ", device.name));
   signals.Start(daemon);
   absl::Status ended = daemon.Run();
   signals.Stop();
@@ -581,10 +590,10 @@ int main(int argc, char** argv) {
                  "HOST:PORT where others reach that, if not where it listens; of 0.0.0.0:PORT this "
                  "machine's host name, if not given")
       ->needs("--listen-http");
-  app.add_option(
-         "--device", flags.device,
-         "cuda: the first card that no other worker of this machine has; auto: so, or host, "
-         "the processor, where there is no card; or one of --list-devices: host, cuda:0, ...")
+  app.add_option("--device", flags.device,
+                 "cuda: the first card that can be used and that no other worker of this machine "
+                 "has; auto: so, or host, the processor, where there is no card; or one of "
+                 "--list-devices: host, cuda:0, ...")
       ->capture_default_str();
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given, as gpu7-cuda0");
@@ -621,7 +630,14 @@ int main(int argc, char** argv) {
                                      getenv("WATCHDOG_PID"));
   unsetenv("NOTIFY_SOCKET");  // not for what it starts
   SignalWatch signals(notifier, absl::Seconds(flags.grace));
-  auto found = card::FindDevice(flags.device, &device::ListCards);
+  OpenedDevice opened;
+  const auto fit = [&flags, &opened,
+                    gone = base::Now() + kLeavingLimit](const std::string& device) {
+    auto tried = OpenDevice(flags, device, gone);
+    if (tried.ok()) opened = *std::move(tried);
+    return tried.status();
+  };
+  auto found = card::FindDevice(flags.device, &device::ListCards, fit);
   if (flags.name.empty()) flags.name = DefaultName(found.ok() ? found->device : flags.device);
   if (absl::Status started = telemetry::StartLog("worker", flags.log, flags.name); !started.ok()) {
     return Fail(std::string(started.message()), kUsage);
@@ -645,5 +661,5 @@ int main(int argc, char** argv) {
   }
   flags.device = found->device;
   found->claim.Sign(flags.name);
-  return Run(std::move(flags), found->note, signals, notifier);
+  return Run(std::move(flags), found->note, std::move(opened), signals, notifier);
 }

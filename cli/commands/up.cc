@@ -104,9 +104,14 @@ absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
     listed = listed || *line == "host";  // the last
   }
   if (!listed) {
+    const auto end = (*child)->End(base::Now() + kListLimit);
+    const std::string said(absl::StripAsciiWhitespace((*child)->errors()));
     return absl::FailedPreconditionError(
-        absl::StrCat("the driver of its cards does not start: ", (*child)->errors(),
-                     "mend that, or say --device host to work on the processor"));
+        absl::StrCat("`", program, " --list-devices` failed: ",
+                     !said.empty() ? said
+                     : end         ? "it " + DescribeEnd(*end)
+                                   : "it does not end",
+                     "; mend that, or say --device host to work on the processor"));
   }
   return cards;
 }

@@ -13,9 +13,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace warpsmith::base {
 namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(5);
 
 // The environment with additions, as execvpe takes it.
 std::vector<std::string> Environment(
@@ -179,6 +182,19 @@ absl::StatusOr<std::string> Child::ReadLine(Instant deadline) {
     }
     const absl::Status status = Wait(POLLIN, deadline);
     if (!status.ok()) return status;
+  }
+}
+
+std::optional<int> Child::End(Instant deadline) {
+  for (;;) {
+    siginfo_t end = {};
+    // It stays to be waited for: the destructor's group is this one's so long.
+    if (waitid(P_PID, pid_, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid_) {
+      DrainErrors();
+      return end.si_code == CLD_EXITED ? W_EXITCODE(end.si_status, 0) : end.si_status;
+    }
+    if (Now() >= deadline) return std::nullopt;
+    absl::SleepFor(kBetweenLooks);
   }
 }
 

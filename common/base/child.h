@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,9 @@ class Child {
   // Without its newline. OutOfRange: it has closed its output. DeadlineExceeded: nothing came.
   // ResourceExhausted: a line longer than kMaxLine.
   absl::StatusOr<std::string> ReadLine(Instant deadline);
+
+  // How it has ended, as waitpid says it; absent: it has not until then.
+  std::optional<int> End(Instant deadline);
 
   // The last of what it wrote to standard error.
   const std::string& errors() const { return errors_; }

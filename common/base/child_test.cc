@@ -1,6 +1,9 @@
 #include "common/base/child.h"
 
+#include <sys/wait.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
 
 #include "common/base/clock.h"
 
@@ -34,6 +37,17 @@ TEST_CASE("its environment has what was added, and its errors are kept", "[child
 }
 
 TEST_CASE("what cannot be started or does not answer is told apart", "[child]") {
+  auto ended = Child::Start({"sh", "-c", "echo why >&2; exit 3"});
+  REQUIRE(ended.ok());
+  const auto status = (*ended)->End(Soon());
+  REQUIRE(status.has_value());
+  CHECK((WIFEXITED(*status) && WEXITSTATUS(*status) == 3));
+  CHECK((*ended)->errors() == "why\n");
+  auto killed = Child::Start({"sh", "-c", "kill -9 $$"});
+  REQUIRE(killed.ok());
+  const auto by = (*killed)->End(Soon());
+  REQUIRE(by.has_value());
+  CHECK((WIFSIGNALED(*by) && WTERMSIG(*by) == SIGKILL));
   CHECK(Child::Start({"no-such-program-anywhere"}).status().code() == absl::StatusCode::kNotFound);
   auto child = Child::Start({"cat"});
   REQUIRE(child.ok());

@@ -139,7 +139,7 @@ def fleet_trials() -> Row:
               Query(f"cluster_phase:warpsmith_worker_phase_seconds:share5m{{{CLUSTER}}}", "{{phase}}"),
               stacked=Stacked.SUM, top=1),
         lines("Time by activity", "What workers' time of the last 5 minutes went into. Wait: for compilers, with nothing to judge; "
-              "oracle: inputs, reference and baselines; propose: the next candidate, with nothing under way.", Unit.SHARE,
+              "oracle: opening (the judge's process, inputs, reference, baselines), then inputs and answers; propose: the next candidate, with nothing under way.", Unit.SHARE,
               Query(f"cluster_activity:warpsmith_worker_activity_seconds:share5m{{{CLUSTER}}}", "{{activity}}"),
               stacked=Stacked.SUM, top=1),
         lines("Judge and compilers", "How many are at work. A judge has its device for itself; compilers are processes.",
@@ -349,8 +349,8 @@ def worker() -> Page:
         lines("Time by phase", "What its time goes into. Opening: reference and baselines.", Unit.SHARE,
               Query(f"sum by (phase) (rate(warpsmith_worker_phase_seconds_total{{{WORKER}}}[$__rate_interval]))",
                     "{{phase}}"), stacked=Stacked.SHARE),
-        lines("Time by activity", "What its time goes into. Wait: for compilers, with nothing to judge; oracle: inputs, reference and "
-              "baselines; propose: the next candidate, with nothing under way.", Unit.SHARE,
+        lines("Time by activity", "What its time goes into. Wait: for compilers, with nothing to judge; oracle: opening (the judge's "
+              "process, inputs, reference, baselines), then inputs and answers; propose: the next candidate, with nothing under way.", Unit.SHARE,
               Query(f"sum by (activity) (rate(warpsmith_worker_activity_seconds_total{{{WORKER}}}[$__rate_interval]))",
                     "{{activity}}"), stacked=Stacked.SHARE),
         lines("Judge and compilers", "Share of the time that the judge is at work, and how many compilers are.",

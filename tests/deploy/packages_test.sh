@@ -102,7 +102,7 @@ is_refused() {
   local said
   if said=$("$@" 2>&1); then return 1; fi
   echo "$said"
-  grep >/dev/null 'the card has a worker: cuda:0 .*-cuda0 (process' <<<"$said"
+  grep >/dev/null 'cuda:0: the card has a worker: .*-cuda0 (process' <<<"$said"
 }
 
 submit() {

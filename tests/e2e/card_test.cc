@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/file.h"
 #include "tests/e2e/fleet.h"
 #include "tests/e2e/process.h"
 #include "tests/support/nvml_script.h"
@@ -170,27 +169,17 @@ class Machine {
     REQUIRE(fleet.Ready());
     for (int i = 0; i < 3; ++i) {
       const uint64_t number = static_cast<uint64_t>(getpid()) * 10 + i;
-      numbers_.push_back(number);
       absl::StrAppend(&cards_, i > 0 ? " " : "", number);
-    }
-  }
-  ~Machine() {
-    for (const uint64_t number : numbers_) {
-      char bytes[sizeof number];
-      std::memcpy(bytes, &number, sizeof number);
-      std::string uuid =
-          absl::BytesToHexString(absl::string_view(bytes, sizeof bytes)) + std::string(16, '0');
-      for (const size_t at : {20, 16, 12, 8}) uuid.insert(at, "-");
-      std::filesystem::remove("/dev/shm/warpsmith-card-" + uuid);
     }
   }
 
   const std::string& cards() const { return cards_; }
   // A program that is shown `cards`.
   static std::vector<std::string> On(const std::string& cards, const std::string& program,
-                                     const std::string& dir, const std::vector<std::string>& more) {
+                                     const std::string& dir, const std::vector<std::string>& more,
+                                     const std::string& driver = WARPSMITH_CUDA_FOLDER) {
     std::vector<std::string> argv = {"/usr/bin/env",
-                                     "LD_LIBRARY_PATH=" + std::string(WARPSMITH_CUDA_FOLDER),
+                                     "LD_LIBRARY_PATH=" + driver,
                                      "WARPSMITH_CUDA_CARDS=" + cards,
                                      kBin + "/" + program,
                                      "--dir",
@@ -220,7 +209,6 @@ class Machine {
   Fleet fleet{kBin, 0};
 
  private:
-  std::vector<uint64_t> numbers_;
   std::string cards_;
 };
 
@@ -240,11 +228,12 @@ TEST_CASE("workers of one machine find a card each") {
   const Finished fourth = machine.Refused(machine.cards());
   CHECK(fourth == 1);
   for (int i = 0; i < 3; ++i) {
-    CHECK_THAT(fourth.err, Contains(absl::StrCat("cuda:", i, " ", name(i), " (process ")));
+    CHECK_THAT(fourth.err, Contains(absl::StrCat("cuda:", i, ": the card has a worker: ", name(i),
+                                                 " (process ")));
   }
   const Finished same = machine.Refused(machine.cards(), {"--device", "cuda:1"});
   CHECK(same == 1);
-  CHECK_THAT(same.err, Contains("the card has a worker: cuda:1 " + name(1)));
+  CHECK_THAT(same.err, Contains("--device cuda:1: the card has a worker: " + name(1)));
 
   // However it ends, its card is for the next one.
   workers[0]->Signal(SIGKILL);
@@ -284,11 +273,68 @@ TEST_CASE("a worker without a card works on the processor, unless a card is mean
   const Folder other;
   const Finished ends = RunToEnd(Machine::On("broken", "warpsmith", other.path(), {"up"}));
   CHECK(ends == 1);
-  CHECK_THAT(ends.err, Contains("the driver of its cards does not start: cuInit") &&
-                           Contains("--device host"));
+  CHECK_THAT(ends.err,
+             Contains("--list-devices` failed: the driver of its cards does not start: cuInit") &&
+                 Contains("--device host"));
   const Finished listed = machine.Refused(machine.cards(), {"--list-devices"});
   CHECK(listed == 0);
   CHECK(listed.out == "cuda:0\ncuda:1\ncuda:2\nhost\n");
+}
+
+TEST_CASE("a card that does not open is passed over") {
+  const Machine machine;
+  // Both are of this process alone; the first does not open.
+  const std::string ill = std::to_string((uint64_t{1} << 63) + getpid());
+  const std::string cards = absl::StrCat(ill, " ", getpid());
+  const auto worker = machine.Start(cards, {"--name", "w"});
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return machine.Workers().count("sm_90a w") == 1; }));
+  CHECK_THAT(worker->Errors(), Contains("cards are passed over: cuda:0: CUDA PrimaryCtxRetain"));
+  const Finished none = machine.Refused(cards);
+  CHECK(none == 1);
+  CHECK_THAT(none.err, Contains("no card is left") && Contains("cuda:0: CUDA PrimaryCtxRetain") &&
+                           Contains("cuda:1: the card has a worker: w (process "));
+  CHECK_THAT(machine.Refused(cards, {"--device", "cuda:0"}).err,
+             Contains("--device cuda:0: CUDA PrimaryCtxRetain"));
+  worker->Signal(SIGTERM);
+  CHECK(worker->Wait(absl::Seconds(30)) == 0);
+}
+
+TEST_CASE("a driver that does not load or is too old is not the same as none") {
+  const Folder text, old, dir;
+  REQUIRE(base::WriteFileAtomically(text.path() + "/libcuda.so.1", "no library").ok());
+  std::filesystem::copy_file(NvmlScript::library(), old.path() + "/libcuda.so.1");
+  const std::pair<std::string, std::string> kRows[] = {
+      {text.path(), "does not load: " + text.path() + "/libcuda.so.1"},
+      {old.path(), "libcuda.so.1 has no function 'cuInit': it is too old"}};
+  for (const auto& [driver, why] : kRows) {
+    for (const char* device : {"auto", "cuda", "cuda:0"}) {
+      const Finished worker =
+          RunToEnd(Machine::On("", "warpsmith-worker", dir.path(), {"--device", device}, driver));
+      CHECK(worker == 1);
+      CHECK_THAT(worker.err, Contains("there is a driver that does not start: ") && Contains(why));
+    }
+    const Finished up = RunToEnd(Machine::On("", "warpsmith", dir.path(), {"up"}, driver));
+    CHECK(up == 1);
+    CHECK_THAT(up.err, Contains("the driver of its cards does not start: ") && Contains(why));
+  }
+}
+
+TEST_CASE("`up` blames no driver for a worker that cannot run") {
+  const Folder bin, dir;
+  std::filesystem::copy_file(kBin + "/warpsmith", bin.path() + "/warpsmith");
+  const std::string program = bin.path() + "/warpsmith-worker";
+  const std::pair<std::string, std::string> kRows[] = {
+      {"echo 'no such library' >&2; exit 127", "failed: no such library; mend that"},
+      {"exit 3", "failed: it exited with status 3; mend that"},
+      {"kill -9 $$", "failed: it was killed by signal 9 (Killed); mend that"}};
+  for (const auto& [script, why] : kRows) {
+    REQUIRE(base::WriteFileAtomically(program, absl::StrCat("#!/bin/sh\n", script, "\n")).ok());
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const Finished up = RunToEnd({bin.path() + "/warpsmith", "--dir", dir.path(), "up"});
+    CHECK(up == 1);
+    CHECK_THAT(up.err, Contains("`" + program + " --list-devices` " + why));
+    CHECK_THAT(up.err, !Contains("driver"));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A CUDA driver with cards that a test makes up, for finding and describing them: nothing runs
-// there. $WARPSMITH_CUDA_CARDS has a number for each, which is in its UUID: "17 18 19". Without any
-// there is no card, and "broken" is a driver that does not start.
+// there. $WARPSMITH_CUDA_CARDS has a number for each, which is in its UUID: "17 18 19". One of
+// 2^63 or more does not open. Without any there is no card, and "broken" is a driver that does not
+// start.
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +18,7 @@ namespace {
 using namespace warpsmith::device::cuda;  // NOLINT(google-build-using-namespace)
 
 constexpr Result kUnknown = 999;
+constexpr uint64_t kIll = uint64_t{1} << 63;
 constexpr size_t kBytes = size_t{80} << 30;
 
 std::string Script() {
@@ -75,7 +77,8 @@ Result cuDeviceGetUuid_v2(Uuid* uuid, Ordinal device) {
   return kSuccess;
 }
 Result cuDeviceGetPCIBusId(char* id, int length, Ordinal device) {
-  std::snprintf(id, length, "0000:%02x:00.0", device);
+  // Of no machine's: what is told of a real card would be told of this one.
+  std::snprintf(id, length, "ffff:%02x:00.0", device);
   return Known(device);
 }
 Result cuDeviceTotalMem_v2(size_t* bytes, Ordinal device) {
@@ -90,6 +93,7 @@ Result cuDeviceGetAttribute(int* value, int attribute, Ordinal device) {
 }
 Result cuDevicePrimaryCtxRetain(Context* context, Ordinal device) {
   *context = nullptr;
+  if (Known(device) == kSuccess && Cards()[device] >= kIll) return kUnknown;
   return Known(device);
 }
 Result cuDevicePrimaryCtxRelease_v2(Ordinal) { return kSuccess; }

@@ -9,7 +9,7 @@ constexpr LogEvent kTable[] = {
     kStarted,     kListensHttp, kDraining,     kHurried,          kEnded,         kLeaseBegun,
     kLeaseDone,   kLeaseFailed, kInterrupting, kLeaseInterrupted, kWantedBack,    kFenced,
     kBetter,      kTrial,       kCardSick,     kCardDoubted,      kCardWell,      kXid,
-    kXidOfKernel, kXidsUnseen,  kNoCard,       kCardUnclaimed,    kCardUnwatched, kLacks,
+    kXidOfKernel, kXidsUnseen,  kNoCard,       kCardsPassedOver,  kCardUnwatched, kLacks,
     kPlannerAway, kNotTaken,    kPlannerBack,  kSetAside,         kGivenWork,     kResultsRefused,
     kOutboxCut,   kOutboxAway,  kOutboxBack,   kOutboxReplayed,   kOutboxFull,    kOutboxUnread,
     kJudgeDied,   kJudgeSaid,   kCompilerSaid};

@@ -56,7 +56,7 @@ inline constexpr LogEvent kXidOfKernel = {"card_xid", info, "the card reports {t
 inline constexpr LogEvent kXidsUnseen = {"card_xids_unseen", warn,
                                          "Xid errors are not seen from here on: {reason}"};
 inline constexpr LogEvent kNoCard = {"no_card", info, "{reason}"};
-inline constexpr LogEvent kCardUnclaimed = {"card_unclaimed", warn, "{reason}"};
+inline constexpr LogEvent kCardsPassedOver = {"cards_passed_over", warn, "{reason}"};
 inline constexpr LogEvent kCardUnwatched = {"card_unwatched", warn, "{reason}"};
 inline constexpr LogEvent kLacks = {"lacks", warn, "{reason}"};
 // Its planner.

@@ -19,8 +19,10 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_worker_activity_seconds_total", kCounter, "activity",
      "What its time went into, in another split, which adds up to the time that it runs as well: "
      "idle (no lease), propose (the next candidate, with nothing under way), wait (for compilers, "
-     "with nothing to judge), judge (candidates are verified and timed), oracle (inputs, reference "
-     "and baselines, by PyTorch or native). Compilers work beside all of it."},
+     "with nothing to judge), judge (candidates are verified and timed), oracle (opening: the "
+     "judge's process and that of call times, inputs, reference and baselines, by PyTorch or "
+     "native; "
+     "then inputs and answers for candidates). Compilers work beside all of it."},
     {"warpsmith_worker_leases_total", kCounter, "outcome",
      "Leases that it is through with: converged, ended, or failed."},
     {"warpsmith_worker_trials_total", kCounter, "verdict", "Candidates, by what became of them."},

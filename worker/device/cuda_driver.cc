@@ -9,14 +9,15 @@ namespace {
 absl::StatusOr<const Driver*> LoadAndStart() {
   auto library = Library::Open({"libcuda.so.1"}, "the CUDA driver (libcuda.so.1)",
                                "install NVIDIA's driver, or use the device 'host'");
-  if (!library.ok()) return library.status();
+  if (absl::IsNotFound(library.status())) return library.status();
+  if (!library.ok()) return absl::UnavailableError(library.status().message());
   auto driver = std::make_unique<Driver>();
   absl::Status status;
 #define WARPSMITH_FIND(member, symbol, parameters) \
   if (status.ok()) status = library->Find(symbol, &driver->member);
   WARPSMITH_CUDA_FUNCTIONS(WARPSMITH_FIND)
 #undef WARPSMITH_FIND
-  if (!status.ok()) return status;
+  if (!status.ok()) return absl::UnavailableError(status.message());
   library->Find("cuFuncGetParamInfo", &driver->FuncGetParamInfo).IgnoreError();
   library->Find("cuTensorMapEncodeTiled", &driver->TensorMapEncodeTiled).IgnoreError();
   const Result result = driver->Init(0);

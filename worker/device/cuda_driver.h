@@ -262,9 +262,9 @@ struct Driver {
                                  int interleave, int swizzle, int promotion, int outside);
 };
 
-// The driver, loaded and initialised once. NotFound: no libcuda.so.1, or one that is too old.
-// Unavailable: it does not start (a driver that does not match its kernel module). NotFound, too:
-// it has no device.
+// The driver, loaded and initialised once. NotFound: no libcuda.so.1, or it has no device.
+// Unavailable: there is one, and it does not load, is too old, or does not start (a driver that does
+// not match its kernel module).
 absl::StatusOr<const Driver*> LoadDriver();
 
 // OK, or the driver's name for what happened behind `what`. ResourceExhausted: out of memory.

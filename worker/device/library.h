@@ -13,7 +13,8 @@ namespace warpsmith::device {
 class Library {
  public:
   // Tries each name in turn: a file's path or a name for the dynamic linker. NotFound lists what
-  // was tried; `what` and `advice` say what it is and how to get it.
+  // was tried; `what` and `advice` say what it is and how to get it. Internal: there is one, and it
+  // does not load.
   static absl::StatusOr<Library> Open(const std::vector<std::string>& names,
                                       const std::string& what, const std::string& advice);
 
