@@ -160,7 +160,8 @@ absl::Status Client::Explain(const absl::Status& status) const {
   }
   if (absl::IsUnimplemented(status)) {
     return absl::UnimplementedError(
-        absl::StrCat("the planner at ", address_, " is of an older version, which cannot do this"));
+        absl::StrCat(address_, " cannot do this (", std::string(status.message()),
+                     "): the planner there is of an older version, or no planner of Warpsmith"));
   }
   return status;
 }

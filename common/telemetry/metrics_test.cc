@@ -71,7 +71,9 @@ TEST_CASE("a process tells how full the disk of its folder is") {
   metrics.Keeps(folder.path());
   metrics.Text();
   const auto disk = std::filesystem::space(folder.path());
-  CHECK(metrics.Gauge("warpsmith_disk_size_bytes").Value() == static_cast<double>(disk.capacity));
+  // Some file systems count as theirs what grows and shrinks beside them.
+  CHECK(metrics.Gauge("warpsmith_disk_size_bytes").Value() ==
+        Approx(static_cast<double>(disk.capacity)).epsilon(0.01));
   CHECK(metrics.Gauge("warpsmith_disk_available_bytes").Value() >= 0);
   CHECK(metrics.Gauge("warpsmith_disk_available_bytes").Value() <=
         static_cast<double>(disk.capacity));

@@ -203,7 +203,7 @@ TEST_CASE("a full disk, with a disk of its own", "[.disk]") {
   REQUIRE(fleet.Ready());
   REQUIRE(fleet.Warpsmith({"submit", WriteSmallSet(fleet.dir()), "--seconds", "2"}) == 0);
   Witness witness(fleet);
-  REQUIRE(Eventually(absl::Seconds(20), [&] {
+  REQUIRE(Eventually(absl::Minutes(1), [&] {
     witness.LookClosely();
     return witness.trials() > 0;
   }));
@@ -233,7 +233,7 @@ TEST_CASE("a disk that is full for some seconds ends nothing") {
   char self[4096] = {};
   REQUIRE(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
   const Finished finished =
-      RunToEnd({"/usr/bin/unshare", "-rm", self, "[.disk]"}, absl::Minutes(3));
+      RunToEnd({"/usr/bin/unshare", "-rm", self, "[.disk]"}, absl::Minutes(4));
   INFO(finished.out << finished.err);
   CHECK(finished == 0);
 }
