@@ -5,11 +5,14 @@
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/problem/task_state.h"
 #include "planner/service/log.h"
 
 namespace warpsmith::planner {
@@ -40,7 +43,7 @@ constexpr telemetry::Metric kTable[] = {
      "Workers that were given nothing more, for what they alone lost or for their cards."},
     {"warpsmith_tasks", kGauge, "arch, state",
      "Tasks outside the archive, by the architecture that they are for; any: the first worker that "
-     "takes one says which."},
+     "takes one says which; other: beyond the 31 with the most that are not over."},
     {"warpsmith_workers", kGauge, "arch, state",
      "Workers: busy, idle, draining, sick, held, quarantined, left or lost; of the latter two "
      "those that are remembered."},
@@ -129,12 +132,43 @@ std::string HowLost(const v1::WorkerLost& lost, const State& state) {
 using ByTaskState = std::array<double, v1::TaskState_MAX + 1>;
 using ByWorkerState = std::array<double, std::size(kWorkerStates)>;
 
-// Of a bounded number of architectures.
-template <typename T>
-T& OfArch(std::map<std::string, T>& by_arch, const std::string& arch) {
-  const auto found = by_arch.find(arch);
-  if (found != by_arch.end()) return found->second;
-  return by_arch[by_arch.size() < kMaxArchsTold ? arch : "other"];
+// What there is of one architecture.
+struct OfArch {
+  ByTaskState tasks = {};
+  ByWorkerState workers = {};
+
+  double Workers() const { return std::accumulate(workers.begin(), workers.end(), 0.0); }
+  double TasksNotOver() const {
+    double sum = 0;
+    for (size_t state = 0; state < tasks.size(); ++state) {
+      if (!problem::IsOver(static_cast<v1::TaskState>(state))) sum += tasks[state];
+    }
+    return sum;
+  }
+  void Add(const OfArch& more) {
+    for (size_t state = 0; state < tasks.size(); ++state) tasks[state] += more.tasks[state];
+    for (size_t state = 0; state < workers.size(); ++state) workers[state] += more.workers[state];
+  }
+};
+
+// By the names that they are told by; "" is told as "any".
+std::map<std::string, OfArch> Told(const absl::flat_hash_map<std::string, OfArch>& by_arch) {
+  constexpr char kAny[] = "any", kOther[] = "other";
+  std::vector<std::tuple<double, double, std::string>> order;  // those that come first are less
+  for (const auto& [arch, of] : by_arch) {
+    if (arch.empty() || arch == kAny || arch == kOther) continue;
+    order.emplace_back(-of.TasksNotOver(), -of.Workers(), arch);
+  }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(order.size(), kMaxArchsTold));
+  // "any" is there in any case, so that who asks for all is told 0.
+  std::map<std::string, OfArch> told = {{kAny, {}}};
+  for (const auto& [tasks, workers, arch] : order) told[arch] = {};
+  for (const auto& [arch, of] : by_arch) {
+    const bool named = arch != kAny && told.count(arch) > 0;
+    told[arch.empty() ? kAny : named ? arch : kOther].Add(of);
+  }
+  return told;
 }
 
 template <typename Tell>
@@ -280,20 +314,11 @@ void PlannerMetrics::Walked(const store::Swept& all) {
                     {{"unnamed"}, static_cast<double>(all.unnamed_bytes)}});
 }
 
-size_t PlannerMetrics::ArchOf(const std::string& arch) {
-  if (arch.empty()) return 0;
-  const auto found = std::find(archs_.begin(), archs_.end(), arch);
-  if (found != archs_.end()) return static_cast<size_t>(found - archs_.begin());
-  if (archs_.size() > kMaxArchsTold) return kMaxArchsTold;
-  archs_.push_back(archs_.size() < kMaxArchsTold ? arch : "other");
-  return archs_.size() - 1;
-}
-
 void PlannerMetrics::Count(const v1::TaskRecord& record, base::Instant now) {
   const v1::Task& task = record.task();
   Counted& counted = counted_[task.id()];
   counted.run = RunNumber(task.run_id());
-  counted.arch = ArchOf(task.arch());
+  counted.arch = task.arch();
   counted.state = v1::TaskState_IsValid(task.state()) ? task.state() : v1::TASK_STATE_UNSPECIFIED;
   counted.alarm = !task.alarm().empty();
   counted.found = !task.incumbent_blob().empty();
@@ -340,29 +365,43 @@ void PlannerMetrics::PublishRestored(const v1::Restored& restored) {
 }
 
 void PlannerMetrics::Drawn(const board::Picture& picture) {
+  DrawArchs(picture);
   DrawTasks();
   DrawRuns(picture);
-  DrawWorkers(picture);
   PublishRestored(picture.restored() == nullptr ? v1::Restored() : *picture.restored());
 }
 
+void PlannerMetrics::DrawArchs(const board::Picture& picture) {
+  absl::flat_hash_map<std::string, OfArch> by_arch;
+  absl::flat_hash_set<absl::string_view> busy;
+  for (const auto& [id, task] : counted_) {
+    ++by_arch[task.arch].tasks[task.state];
+    if (!task.worker.empty()) busy.insert(task.worker);
+  }
+  for (const auto& [id, record] : picture.workers()) {
+    ++by_arch[record.worker().arch()].workers[StateOf(record, busy.contains(id))];
+  }
+  std::vector<Sample> tasks, workers;
+  for (const auto& [name, of] : Told(by_arch)) {
+    EachState(of.tasks, [&, arch = name](const std::string& state, double count) {
+      tasks.push_back({{arch, state}, count});
+    });
+    if (of.Workers() == 0) continue;
+    for (size_t state = 0; state < of.workers.size(); ++state) {
+      workers.push_back({{name, kWorkerStates[state]}, of.workers[state]});
+    }
+  }
+  metrics_.Publish("warpsmith_tasks", tasks);
+  metrics_.Publish("warpsmith_workers", workers);
+}
+
 void PlannerMetrics::DrawTasks() {
-  // "any" is there in any case, so that who asks for all is told 0.
-  std::vector<ByTaskState> by_arch(archs_.size());
   double alarms = 0;
   base::Instant oldest = base::Instant::InfiniteFuture();
   for (const auto& [id, task] : counted_) {
-    ++by_arch[task.arch][task.state];
     alarms += task.alarm;
     oldest = std::min(oldest, task.queued_since);
   }
-  std::vector<Sample> tasks;
-  for (size_t arch = 0; arch < by_arch.size(); ++arch) {
-    EachState(by_arch[arch], [&](const std::string& state, double count) {
-      tasks.push_back({{archs_[arch], state}, count});
-    });
-  }
-  metrics_.Publish("warpsmith_tasks", tasks);
   metrics_.Gauge("warpsmith_alarms").Set(alarms);
   absl::MutexLock lock(&mutex_);
   oldest_since_ = oldest;
@@ -412,31 +451,6 @@ void PlannerMetrics::DrawRuns(const board::Picture& picture) {
   metrics_.Publish("warpsmith_run_limit_ratio", limits);
   metrics_.Publish("warpsmith_run_tasks", run_tasks);
   metrics_.Publish("warpsmith_run_device_seconds", seconds);
-}
-
-void PlannerMetrics::DrawWorkers(const board::Picture& picture) {
-  absl::flat_hash_set<absl::string_view> busy;
-  for (const auto& [id, task] : counted_) {
-    if (!task.worker.empty()) busy.insert(task.worker);
-  }
-  std::map<std::string, ByWorkerState> by_arch;
-  const std::string* last_arch = nullptr;
-  ByWorkerState* of_arch = nullptr;
-  for (const auto& [id, record] : picture.workers()) {
-    const std::string& arch = record.worker().arch();
-    if (last_arch == nullptr || *last_arch != arch) {
-      last_arch = &arch;
-      of_arch = &OfArch(by_arch, arch);
-    }
-    ++(*of_arch)[StateOf(record, busy.contains(id))];
-  }
-  std::vector<Sample> samples;
-  for (const auto& [arch, counts] : by_arch) {
-    for (size_t state = 0; state < counts.size(); ++state) {
-      samples.push_back({{arch, kWorkerStates[state]}, counts[state]});
-    }
-  }
-  metrics_.Publish("warpsmith_workers", samples);
 }
 
 std::string PlannerMetrics::Text(base::Instant now) {

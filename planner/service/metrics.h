@@ -33,9 +33,10 @@ inline constexpr const char* kMethods[] = {
 
 // Runs that are told each by itself: those that are not done, else the newest.
 inline constexpr size_t kMaxRunsTold = 50;
-// Architectures that are told each by itself; what is of further ones is told as "other". Tasks
-// that nobody has bound to one are told as "any".
-inline constexpr size_t kMaxArchsTold = 32;
+// Architectures that are told each by itself: those with the most tasks that are not over, then
+// with the most workers. What is of further ones is told as "other", and so is what somebody calls
+// by one of these two words: tasks that nobody has bound to one are told as "any".
+inline constexpr size_t kMaxArchsTold = 31;
 
 class PlannerMetrics {
  public:
@@ -88,7 +89,7 @@ class PlannerMetrics {
   // What of a task the gauges are made of.
   struct Counted {
     int64_t run = 0;  // its number
-    size_t arch = 0;  // of archs_
+    std::string arch;
     v1::TaskState state = v1::TASK_STATE_UNSPECIFIED;
     bool alarm = false, found = false;  // a kernel
     double seconds = 0;
@@ -96,11 +97,10 @@ class PlannerMetrics {
     base::Instant queued_since = base::Instant::InfiniteFuture();  // for ever: it is not queued
     std::string worker;                                            // that has a lease of it
   };
-  size_t ArchOf(const std::string& arch);  // its place in archs_
   void Count(const v1::TaskRecord& record, base::Instant now);
+  void DrawArchs(const board::Picture& picture);
   void DrawTasks();
   void DrawRuns(const board::Picture& picture);
-  void DrawWorkers(const board::Picture& picture);
   void PublishRestored(const v1::Restored& restored);
 
   telemetry::Metrics metrics_;
@@ -123,7 +123,6 @@ class PlannerMetrics {
   // By id, of all outside the archive: a picture's records are spread over memory, and there may be
   // 100,000.
   absl::flat_hash_map<std::string, Counted> counted_;
-  std::vector<std::string> archs_ = {"any"};
   mutable absl::Mutex mutex_;
   base::Instant oldest_since_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();
   std::map<std::string, Target> targets_ ABSL_GUARDED_BY(mutex_);  // by worker

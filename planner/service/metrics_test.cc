@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "planner/service/outlook.h"
@@ -132,7 +133,65 @@ TEST_CASE("what an autoscaler asks for is 0 before there is a task, and bounded 
   CHECK_THAT(text, Contains("warpsmith_tasks{arch=\"a000\",state=\"queued\"} 1\n"));
   CHECK_THAT(text, Contains("warpsmith_tasks{arch=\"other\",state=\"queued\"} 69\n"));
   CHECK_THAT(text, !Contains("arch=\"a099\""));
-  CHECK_THAT(text, Contains("warpsmith_workers{arch=\"other\",state=\"idle\"} 68\n"));
+  CHECK_THAT(text, Contains("warpsmith_workers{arch=\"other\",state=\"idle\"} 69\n"));
+}
+
+TEST_CASE("architectures are told by what there is to do for them, not by who came first") {
+  PlannerMetrics metrics("1");
+  v1::PlannerState state;
+  const auto add = [&](const std::string& arch, v1::TaskState at, int tasks) {
+    for (int i = 0; i < tasks; ++i) {
+      v1::Task& task = *state.add_tasks()->mutable_task();
+      task.set_id(absl::StrCat("r1/", state.tasks_size()));
+      task.set_arch(arch);
+      task.set_state(at);
+    }
+  };
+  for (int i = 0; i < 2 * static_cast<int>(kMaxArchsTold); ++i) {
+    add(absl::StrFormat("a%03d", i), v1::QUEUED, 1);
+  }
+  add("b", v1::CANCELLED, 5);
+  Draw(state, metrics);
+  CHECK_THAT(metrics.Text(base::Now()), Contains("{arch=\"a030\",state=\"queued\"} 1\n"));
+  add("sm_90a", v1::QUEUED, 2);
+  add("any", v1::QUEUED, 3);
+  add("other", v1::QUEUED, 4);
+  add("", v1::QUEUED, 1);
+  for (const char* arch : {"sm_90a", "host"}) {
+    v1::WorkerInfo& worker = *state.add_workers()->mutable_worker();
+    worker.set_id(absl::StrCat("w-", arch));
+    worker.set_arch(arch);
+    worker.set_healthy(true);
+  }
+  Draw(state, metrics);
+  const std::string text = metrics.Text(base::Now());
+  for (const char* line : {
+           "\nwarpsmith_tasks{arch=\"sm_90a\",state=\"queued\"} 2\n",
+           "\nwarpsmith_tasks{arch=\"a029\",state=\"queued\"} 1\n",
+           "\nwarpsmith_tasks{arch=\"any\",state=\"queued\"} 1\n",
+           "\nwarpsmith_tasks{arch=\"other\",state=\"queued\"} 39\n",  // 32, 3 and 4
+           "\nwarpsmith_tasks{arch=\"other\",state=\"cancelled\"} 5\n",
+           "\nwarpsmith_workers{arch=\"sm_90a\",state=\"idle\"} 1\n",
+           "\nwarpsmith_workers{arch=\"other\",state=\"idle\"} 1\n",
+       }) {
+    CHECK_THAT(text, Contains(std::string(line)));
+  }
+  for (const char* name : {"a030", "b", "host"}) {
+    CHECK_THAT(text, !Contains(absl::StrCat("arch=\"", name, "\"")));
+  }
+  // No series twice.
+  for (const char* series : {"warpsmith_tasks{arch=\"other\",state=\"queued\"}",
+                             "warpsmith_tasks{arch=\"any\",state=\"queued\"}"}) {
+    CHECK(text.find(series) == text.rfind(series));
+  }
+  // Whose tasks are over gives its name up.
+  for (v1::TaskRecord& record : *state.mutable_tasks()) {
+    if (absl::StartsWith(record.task().arch(), "a"))
+      record.mutable_task()->set_state(v1::CANCELLED);
+  }
+  Draw(state, metrics);
+  CHECK_THAT(metrics.Text(base::Now()),
+             Contains("\nwarpsmith_workers{arch=\"host\",state=\"idle\"} 1\n"));
 }
 
 TEST_CASE("the task that has waited longest, and no other") {
