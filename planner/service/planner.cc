@@ -222,7 +222,7 @@ absl::Status Planner::BeginDrawing() {
 void Planner::Report() const {
   const State& state = service_.core().state();
   telemetry::Log(told::kRestored, {{"revision", state.revision()},
-                                   {"checkpoint", service_.checkpoint_revision()},
+                                   {"checkpoint", service_.saved_revision()},
                                    {"runs", state.runs().size()},
                                    {"tasks", state.tasks().size()},
                                    {"workers", state.LiveWorkers()}});
