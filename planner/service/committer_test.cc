@@ -149,7 +149,7 @@ TEST_CASE("a checkpoint is of the events before it, and of all changes since the
 TEST_CASE("a checkpoint that cannot be saved ends nothing, and is part of the next") {
   Folder folder;
   auto inner = *store::SqliteStore::Open(folder.path());
-  int saves = 0;
+  std::atomic<int> saves = 0;
   store::FaultyStore store(inner.get(), [&saves](absl::string_view call) {
     return call == "SaveCheckpoint" && saves++ == 0 ? Fault::kUnavailable : Fault::kNone;
   });
@@ -158,6 +158,7 @@ TEST_CASE("a checkpoint that cannot be saved ends nothing, and is part of the ne
     Committer committer(Writer(&store, *store.Lead(), 0), said.Callbacks());
     committer.Enqueue(WriteOf(1, {"a"}));
     committer.Enqueue(CheckpointWrite(2, 1, "r1"));
+    while (saves == 0) absl::SleepFor(absl::Milliseconds(1));  // not together with the next
     committer.Enqueue(WriteOf(3, {"b"}));
     committer.Enqueue(CheckpointWrite(4, 2, "r2"));
   }

@@ -17,6 +17,12 @@ uint64_t Next(uint64_t& state) {
   return state;
 }
 
+absl::Status NotInCheckpoint() {
+  return absl::UnavailableError(
+      "it is done, and lasts; but the checkpoint, by which alone a version before would know it, "
+      "could not be saved: say it again, and look into the planner's log if that fails, too");
+}
+
 // For somebody who was told that there is nothing: more is queued, or what is queued is for others
 // than before.
 bool MayBringWork(const v1::Event& event) {
@@ -176,14 +182,14 @@ void Service::TakeChanges(For use) {
   waiting_views_.emplace_back(written_, std::move(view));
 }
 
-void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
+void Service::Say(int64_t call, absl::StatusOr<Reply> reply, int64_t checkpoint) {
   if (reply.ok() && std::holds_alternative<SynchronizeAnswer>(*reply)) {
     std::get<SynchronizeAnswer>(*reply).most_result_bytes = MostResultBytes();
   }
   if (durable_ == written_) {
     answers_.push_back({call, std::move(reply)});
   } else {
-    waiting_.push_back({written_, {call, std::move(reply)}});
+    waiting_.push_back({written_, checkpoint, {call, std::move(reply)}});
   }
 }
 
@@ -194,8 +200,12 @@ void Service::Durable(int64_t number) {
        uncommitted_.pop_front()) {
     uncommitted_bytes_ -= uncommitted_.front().second;
   }
-  for (; !waiting_.empty() && waiting_.front().first <= durable_; waiting_.pop_front()) {
-    answers_.push_back(std::move(waiting_.front().second));
+  for (; !waiting_.empty() && waiting_.front().number <= durable_; waiting_.pop_front()) {
+    Waiting& next = waiting_.front();
+    if (next.answer.reply.ok() && next.checkpoint > saved_revision_) {
+      next.answer.reply = NotInCheckpoint();
+    }
+    answers_.push_back(std::move(next.answer));
   }
   for (; !waiting_views_.empty() && waiting_views_.front().first <= durable_;
        waiting_views_.pop_front()) {
@@ -330,12 +340,13 @@ void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
 }
 
 // A version before, which may be gone back to, knows of it by the run's record alone (RunChanged).
+// Said again it is in a checkpoint, too: that of before may have failed.
 void Service::On(int64_t call, const SetPriority& command, Contents, Now now) {
   Outcome<v1::Run> outcome = core_.Handle(command, now);
-  const bool changed = !outcome.events.empty();
   Commit(std::move(outcome.events), {});
-  if (changed) TakeChanges(For::kCheckpoint);
-  Say(call, std::move(outcome.reply));
+  const int64_t revision = core_.state().revision();
+  if (outcome.reply.ok() && saved_revision_ < revision) TakeChanges(For::kCheckpoint);
+  Say(call, std::move(outcome.reply), revision);
 }
 
 void Service::On(int64_t call, const HoldWorker& command, Contents, Now now) {

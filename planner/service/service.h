@@ -15,6 +15,7 @@
 // is near waits for nothing. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -133,8 +134,8 @@ class Service {
   void Tick(Now now);
   // All writes up to `number` are durable.
   void Durable(int64_t number);
-  // A checkpoint of that revision was saved.
-  void Saved(int64_t revision) { saved_revision_ = revision; }
+  // A checkpoint of that revision was saved; said before Durable of the write that asked for it.
+  void Saved(int64_t revision) { saved_revision_ = std::max(saved_revision_, revision); }
   // The store takes nothing for now: until something is durable again, calls are refused with this.
   void Stalled(const absl::Status& status) { stalled_ = status; }
   // The board could not be written: it is to be drawn again at the next tick.
@@ -169,7 +170,9 @@ class Service {
   absl::Status Refusal() const;
   int64_t MostResultBytes() const;
   void Commit(std::vector<v1::Event> events, Contents contents);
-  void Say(int64_t call, absl::StatusOr<Reply> reply);
+  // `checkpoint`: the revision of the one, already asked for, that the store must have, or the call
+  // fails.
+  void Say(int64_t call, absl::StatusOr<Reply> reply, int64_t checkpoint = 0);
   void On(int64_t call, Synchronize command, Contents contents, Now now);
   void On(int64_t call, const Submit& command, Contents contents, Now now);
   void On(int64_t call, const SetTask& command, Contents contents, Now now);
@@ -214,8 +217,13 @@ class Service {
   int64_t checkpoint_revision_ = 0, saved_revision_ = 0;
   int64_t board_revision_ = -1;  // that is drawn, or on its way
   int64_t next_board_ms_ = 0;
-  std::deque<std::pair<int64_t, Answer>> waiting_;      // for a write; numbers never fall
-  std::deque<std::pair<int64_t, View>> waiting_views_;  // likewise
+  struct Waiting {
+    int64_t number = 0;      // of the write that it waits for
+    int64_t checkpoint = 0;  // Say
+    Answer answer;
+  };
+  std::deque<Waiting> waiting_;                         // numbers never fall
+  std::deque<std::pair<int64_t, View>> waiting_views_;  // likewise, for a write
   int64_t last_tick_ms_ = 0;
 
   std::vector<Write> writes_;

@@ -106,12 +106,55 @@ TEST_CASE("who is told that a run has another priority finds it in the checkpoin
   CHECK(writes[1].changes->records.runs(0).run().priority() == 5);
   bench.service.Durable(writes[0].number);
   CHECK(bench.Answered().empty());
+  bench.service.Saved(writes[1].changes->records.revision());
   bench.service.Durable(writes[1].number);
   CHECK(bench.Answered() == std::vector<int64_t>{call});
+  CHECK(bench.last.ok());
   // Said again it is neither.
   const int64_t again = bench.Call(SetPriority{"r1", 5, ""});
   CHECK(bench.service.TakeWrites().empty());
   CHECK(bench.Answered() == std::vector<int64_t>{again});
+  CHECK(bench.last.ok());
+}
+
+TEST_CASE("a priority whose checkpoint cannot be saved is not called done until one is") {
+  Bench bench;
+  bench.Call(SubmitOf(2));
+  bench.Commit();
+  bench.Answered();
+  const int64_t call = bench.Call(SetPriority{"r1", 5, ""});
+  bench.Commit();  // and nothing is saved
+  CHECK(bench.Answered() == std::vector<int64_t>{call});
+  CHECK(absl::IsUnavailable(bench.last.status()));
+  CHECK_THAT(std::string(bench.last.status().message()), Catch::Contains("say it again"));
+  const int64_t again = bench.Call(SetPriority{"r1", 5, ""});
+  const std::vector<Write> writes = bench.service.TakeWrites();
+  REQUIRE(writes.size() == 1);
+  CHECK(writes[0].events.empty());
+  REQUIRE(writes[0].checkpoint);
+  bench.service.Saved(writes[0].changes->records.revision());
+  bench.service.Durable(writes[0].number);
+  CHECK(bench.Answered() == std::vector<int64_t>{again});
+  CHECK(bench.last.ok());
+  // A call that is refused for what it says has nothing to do with checkpoints.
+  bench.Call(SetPriority{"r9", 5, ""});
+  CHECK(bench.service.TakeWrites().empty());
+  CHECK(bench.Answered().size() == 1);
+  CHECK(absl::IsNotFound(bench.last.status()));
+}
+
+TEST_CASE("priorities that are changed in a row are one transaction with one checkpoint") {
+  Bench bench;
+  bench.Call(SubmitOf(2));
+  bench.Commit();
+  bench.Answered();
+  for (int i = 1; i <= 100; ++i) bench.Call(SetPriority{"r1", i % 2, ""});
+  bench.Call(SubmitOf(1));  // after the last checkpoint
+  std::vector<Write> writes = bench.service.TakeWrites();
+  REQUIRE(writes.size() == 201);
+  const std::deque<Write> queue(writes.begin(), writes.end());
+  CHECK(OneTransaction(queue) == 200);
+  CHECK(OneTransaction({queue.back()}) == 1);
 }
 
 TEST_CASE("work wakes as many parked calls as there is work for, the longest waiting first") {

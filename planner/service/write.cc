@@ -190,15 +190,15 @@ int64_t SizeOf(const Write& write) {
 }
 
 size_t OneTransaction(const std::deque<Write>& writes) {
-  size_t count = 0, events = 0, bytes = 0;
+  size_t count = 0, with_checkpoint = 0, events = 0, bytes = 0;
   for (const Write& next : writes) {
     events += next.events.size();
     bytes += static_cast<size_t>(SizeOf(next));
     if (count > 0 && (events > kMaxBatchEvents || bytes > kMaxBatchBytes)) break;
     ++count;
-    if (next.checkpoint) break;  // it is of the log's end
+    if (next.checkpoint) with_checkpoint = count;  // which is of the log's end
   }
-  return count;
+  return with_checkpoint > 0 ? with_checkpoint : count;
 }
 
 bool IsWorthAnotherTry(const absl::Status& status) {

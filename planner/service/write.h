@@ -46,10 +46,10 @@ class Writer {
   Writer(store::Store* store, int64_t epoch, int64_t after, bool archives = true)
       : store_(store), epoch_(epoch), archives_(archives), after_(after) {}
 
-  // Makes `writes` durable in one transaction; only the last may ask for a checkpoint. Unavailable,
-  // DeadlineExceeded: they may be durable or not, and the same again finds out. Anything else: they
-  // never will be. A checkpoint that cannot be saved is only logged, and is part of the next: the
-  // log has everything.
+  // Makes `writes` durable in one transaction, and saves one checkpoint, of their end, where the
+  // last of them asks for it. Unavailable, DeadlineExceeded: they may be durable or not, and the
+  // same again finds out. Anything else: they never will be. A checkpoint that cannot be saved is
+  // only logged, and is part of the next: the log has everything.
   absl::Status Commit(absl::Span<const Write> writes);
   // Revision of the last checkpoint that it saved; 0: none yet.
   int64_t saved() const { return saved_; }
@@ -67,7 +67,9 @@ class Writer {
 // Of what it brings: events, blobs, facts.
 int64_t SizeOf(const Write& write);
 
-// How many of `writes` go into one transaction, from the first on; at least one.
+// How many of `writes` go into one transaction, from the first on; at least one. Where some ask for
+// checkpoints it ends with the last of these, whose checkpoint is that of the others, too: they
+// cost what one does, however many are asked for.
 size_t OneTransaction(const std::deque<Write>& writes);
 
 // Whether a commit with this answer is to be tried again, as it is.

@@ -634,6 +634,7 @@ void PlannerHost::Committed(const absl::Status& status) {
   if (settings_.shared && store::IsStaleEpoch(status)) return BeginAnew(status);
   if (absl::IsDataLoss(status)) return GiveUp(status);
   if (!status.ok()) return checker_->Fail(absl::StrCat("a commit is refused: ", status.ToString()));
+  service_->Saved(writer_->saved());
   service_->Durable(batch_.back().number);
   batch_.clear();
 }

@@ -35,13 +35,17 @@ end() {  # SIGNAL NAME
   wait "${pids[$2]}" 2>/dev/null || true
   unset "pids[$2]"
 }
+priority=0  # of the run, from when it was said on
 # Of each task: state, fence, trials, whether it has a kernel. Nothing may be less than before.
 : >"$work/before"
 look() {  # BIN
   "$1/warpsmith" --planner "unix:$work/socket" runs r1 -o json >"$work/now.json"
-  python3 - "$work/now.json" "$work/before" "$2" <<'PY'
+  python3 - "$work/now.json" "$work/before" "$2" "$priority" <<'PY'
 import json, sys
-tasks = json.load(open(sys.argv[1]))["tasks"]
+answer = json.load(open(sys.argv[1]))
+if answer["runs"][0].get("priority", 0) != int(sys.argv[4]):
+    sys.exit(f"the run's priority is {answer['runs'][0].get('priority', 0)}, not {sys.argv[4]}")
+tasks = answer["tasks"]
 now = {t["id"]: (int(t.get("fence", 0)), int(t.get("trials", 0)), int("incumbent_blob" in t)) for t in tasks}
 before = json.loads(open(sys.argv[2]).read() or "{}")
 for task, had in before.items():
@@ -89,7 +93,8 @@ end KILL a
 worker a "$new"
 phase "new planner, a worker of each" 12
 "$new/warpsmith" --planner "unix:$work/socket" priority r1 5 || fail "priority"
-end KILL planner  # the old one meets that in the log
+priority=5
+end KILL planner  # the old one has that from the checkpoint, and does not meet it in the log
 sleep 3
 planner "$old"
 await "$new"
