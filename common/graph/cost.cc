@@ -11,6 +11,7 @@
 #include "common/graph/graph.h"
 #include "common/graph/partial.h"
 #include "common/graph/places.h"
+#include "common/graph/terms.h"
 #include "common/graph/work.h"
 
 namespace warpsmith::graph {
@@ -88,6 +89,16 @@ class LoadCounter {
         Walk(e->args[0], context);
         Walk(e->args[1], Guarded(context, e->args[0], e->op == Op::kAnd));
         return;
+      case Op::kAdd:
+        for (const int side : {0, 1}) {
+          int inner = context;
+          for (Guard& guard : FiniteWhere(graph_, e->args[1 - side])) {
+            inner = Guarded(inner, guard.e, guard.value);
+            kept_.push_back(std::move(guard.e));
+          }
+          Walk(e->args[side], inner);
+        }
+        return;
       default:
         break;
     }
@@ -148,6 +159,7 @@ class LoadCounter {
 
   const Graph& graph_;
   const Node& node_;
+  std::vector<ExprPtr> kept_;  // conditions that no node has
   const int64_t evaluated_;
   std::vector<Need>& needs_;
   std::vector<Context> contexts_;

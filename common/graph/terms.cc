@@ -327,6 +327,12 @@ std::vector<Guard> NonzeroWhere(const Graph& graph, const ExprPtr& e) {
   return guards;
 }
 
+std::vector<Guard> FiniteWhere(const Graph& graph, const ExprPtr& e) {
+  std::vector<Guard> guards;
+  if (IsFloat(e->type)) Zeros(graph).Find(e, -std::numeric_limits<double>::infinity(), guards);
+  return guards;
+}
+
 int BitsOf(const Graph& graph, const ExprPtr& e) { return Width(graph).Of(e); }
 
 }  // namespace warpsmith::graph

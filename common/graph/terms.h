@@ -36,6 +36,8 @@ Terms TermsOf(const Graph& graph, const ExprPtr& value, std::vector<Interval> ra
 
 // Conditions on indexes outside of which a value is zero, seen through maps.
 std::vector<Guard> NonzeroWhere(const Graph& graph, const ExprPtr& e);
+// The same of who may be -infinity: what is added to it elsewhere decides nothing.
+std::vector<Guard> FiniteWhere(const Graph& graph, const ExprPtr& e);
 
 // Bits that hold every value of an expression as a float, once scales are taken out of it: 8
 // (float8_e4m3fn), 16, 32 or 64, seen through maps.
