@@ -431,6 +431,14 @@ class Fusion {
                    before = DependsOn(graph_.nodes[second].outputs[0], {t});
         if (behind && before && t != graph_.nodes[second].outputs[0]) within.insert(t);
       }
+      // Views that would be written for these products alone are not, either.
+      for (int node : {first, second}) {
+        for (const graph::ExprPtr& factor : graph_.nodes[node].value->args) {
+          std::set<int> with = within;
+          for (int t : StoredViews(factor)) with.insert(t);
+          if (OnlyFor(with, p)) within = std::move(with);
+        }
+      }
       if (!OnlyFor(within, p)) continue;
       double seconds = parts_[p].seconds;
       for (const Part& part : parts_) {
@@ -468,9 +476,10 @@ class Fusion {
     }
   }
 
-  // The tensor of 16 bits, which maps make and nobody stores, whose elements a factor is but for
-  // constants that they are multiplied by; -1: there is none. Attention brings it from memory.
-  int HalfBehind(graph::ExprPtr e) const {
+  // What a factor is moved from or made of, one after the other: loads, through casts and products
+  // with constants.
+  std::vector<graph::ExprPtr> LoadsBehind(graph::ExprPtr e) const {
+    std::vector<graph::ExprPtr> loads;
     const auto constant = [&](int arg) { return e->args[arg]->op == graph::Op::kConst; };
     for (;;) {
       if (e->op == graph::Op::kCast || (e->op == graph::Op::kDiv && constant(1)) ||
@@ -478,16 +487,37 @@ class Fusion {
         e = e->args[0];
       } else if (e->op == graph::Op::kMul && constant(0)) {
         e = e->args[1];
-      } else if (e->op != graph::Op::kLoad) {
-        return -1;
       } else {
-        const int t = e->tensor, node = graph_.tensors[t].node;
-        if (node < 0 || stored_.count(t) > 0 || !graph_.nodes[node].map()) return -1;
-        const graph::ExprPtr& value = graph_.nodes[node].value;
-        if (IsHalf(graph_.tensors[t].type) && value->op != graph::Op::kLoad) return t;
-        e = value;
+        if (e->op != graph::Op::kLoad) return loads;
+        loads.push_back(e);
+        const int node = graph_.tensors[e->tensor].node;
+        if (node < 0 || !graph_.nodes[node].map()) return loads;
+        e = graph_.nodes[node].value;
       }
     }
+  }
+  bool Moves(int tensor) const {
+    const int node = graph_.tensors[tensor].node;
+    return node >= 0 && graph_.nodes[node].map() &&
+           graph_.nodes[node].value->op == graph::Op::kLoad;
+  }
+  std::vector<int> StoredViews(const graph::ExprPtr& factor) const {
+    std::vector<int> views;
+    for (const graph::ExprPtr& load : LoadsBehind(factor)) {
+      if (stored_.count(load->tensor) > 0 && Moves(load->tensor)) views.push_back(load->tensor);
+    }
+    return views;
+  }
+
+  // The tensor of 16 bits, which maps make and nobody stores, whose elements a factor is but for
+  // constants that they are multiplied by; -1: there is none. Attention brings it from memory.
+  int HalfBehind(const graph::ExprPtr& factor) const {
+    for (const graph::ExprPtr& load : LoadsBehind(factor)) {
+      const int t = load->tensor, node = graph_.tensors[t].node;
+      if (node < 0 || stored_.count(t) > 0 || !graph_.nodes[node].map()) return -1;
+      if (IsHalf(graph_.tensors[t].type) && !Moves(t)) return t;
+    }
+    return -1;
   }
 
   // The last sum of products that the tensors need where those of `in_memory` are there, a node;

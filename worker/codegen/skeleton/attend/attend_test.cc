@@ -143,6 +143,26 @@ TEST_CASE("attention is one kernel") {
   }
 }
 
+TEST_CASE("operands that maps make are written where they are beside each other") {
+  // Keys that are turned and repeated for each head, as they are for a product alone.
+  const graph::Graph graph = ParseOrDie(
+      {"input x: bf16[8, 1024, 64] ~ normal", "input y: bf16[2, 1024, 64] ~ normal",
+       "input v: bf16[2, 1024, 64] ~ normal", "input c: bf16[1024, 64] ~ normal",
+       "x1: bf16[h: 8, q: 1024, d: 64] = bf16(f32(x[h, q, d]) * f32(c[q, d]))",
+       "y1: bf16[h: 2, k: 1024, d: 64] = bf16(f32(y[h, k, d]) * f32(c[k, d]))",
+       "x2: bf16[h: 8, q: 1024, d: 64] = x1[h, q, d]",
+       "y2: bf16[h: 8, k: 1024, d: 64] = y1[h / 4, k, d]",
+       "y3: bf16[h: 8, d: 64, k: 1024] = y2[h, k, d]",
+       "s: f32[h: 8, q: 1024, k: 1024] = sum[d: 64](f32(x2[h, q, d]) * f32(y3[h, d, k]))",
+       "m: f32[h: 8, q: 1024] = max[k: 1024](s[h, q, k])",
+       "e: f32[h: 8, q: 1024, k: 1024] = exp(s[h, q, k] - m[h, q])",
+       "l: f32[h: 8, q: 1024] = sum[k: 1024](e[h, q, k])",
+       "p: bf16[h: 8, q: 1024, k: 1024] = bf16(e[h, q, k] / l[h, q])",
+       "o: f32[h: 8, q: 1024, n: 64] = sum[k: 1024](f32(p[h, q, k]) * f32(v[h / 4, k, n]))",
+       "z: bf16[h: 8, q: 1024, n: 64] = bf16(o[h, q, n])", "output z"});
+  CHECK(absl::StrContains(SkeletonsOf(graph), "attend"));
+}
+
 TEST_CASE("what is no attention in one kernel is made otherwise") {
   struct Form {
     const char* what;
@@ -181,6 +201,7 @@ TEST_CASE("scores that are products alone, but for masks, are plain") {
   CHECK(plain("s0[h, q, k]"));
   CHECK(plain(kCausal));
   CHECK(plain("s0[h, q, k] + select(k <= q, 0.0, -inf)"));
+  CHECK(plain("select(not bool(i32(k <= q and q - k < 64)), -inf, s0[h, q, k])"));
   CHECK_FALSE(plain("s0[h, q, k] + select(k <= q, 0.0, -1000.0)"));
   CHECK_FALSE(plain("s0[h, q, k] + bias[q, k]"));
   CHECK_FALSE(plain("s0[h, q, k]", "", "-0.125"));  // the largest product is not the largest score

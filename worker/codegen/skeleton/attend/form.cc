@@ -178,6 +178,8 @@ absl::StatusOr<AttendPlaces> PlacesAt(int tensor, const Index& from, const Frame
 
 // What 0 <= index says where the condition holds, of all that it asks for; false: something else.
 bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
+  // bool(i32(b)) is b.
+  if (Bare(condition)->type == DType::kBool) condition = Bare(condition);
   if (condition->kind == Value::Kind::kCompare && condition->op == Op::kLe) {
     if (condition->index.has_opaque()) return false;
     all.push_back(holds ? condition->index : Index(-1) - condition->index);
