@@ -3,11 +3,10 @@
 // is no NVRTC; what they compute and how fast is measured on a card.
 #include <google/protobuf/text_format.h>
 
-#include <filesystem>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "worker/codegen/hopper_testing.h"
 #include "worker/codegen/knob/knob.h"
 #include "worker/codegen/testing.h"
 #include "worker/device/device.h"
@@ -19,24 +18,6 @@ namespace {
 // Of kernels whose registers are nearly all in use.
 constexpr int kMostSpill = 16;
 constexpr absl::Duration kLimit = absl::Minutes(20);
-
-device::DeviceInfo Card() {
-  device::DeviceInfo info;
-  info.kind = "cuda";
-  info.arch = "sm_90a";
-  info.sm_count = 132;
-  info.shared_per_block = 227 << 10;
-  info.tensor_maps = true;
-  return info;
-}
-
-device::Compiler* Hopper() {
-  static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
-      device::MakeCompiler("sm_90a", std::filesystem::temp_directory_path().string()));
-  if (made->ok()) return (*made)->get();
-  WARN("not run: " << made->status());
-  return nullptr;
-}
 
 // Attention of 6 heads, 2 of keys. Lines may be replaced: the scores' end, by s0, and what follows
 // the softmax, by w.

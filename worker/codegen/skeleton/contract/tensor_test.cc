@@ -3,12 +3,11 @@
 // measured on a card (bench/contract_bench.cc).
 #include <google/protobuf/text_format.h>
 
-#include <filesystem>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/problem/units.h"
+#include "worker/codegen/hopper_testing.h"
 #include "worker/codegen/knob/knob.h"
 #include "worker/codegen/testing.h"
 #include "worker/device/device.h"
@@ -20,24 +19,6 @@ namespace {
 constexpr int kRegistersPerBlock = 64 << 10;
 // Of kernels round the pipeline.
 constexpr int kMostSpill = 16;
-
-device::Compiler* Hopper() {
-  static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
-      device::MakeCompiler("sm_90a", std::filesystem::temp_directory_path().string()));
-  if (made->ok()) return (*made)->get();
-  WARN("not run: " << made->status());
-  return nullptr;
-}
-
-device::DeviceInfo Card() {
-  device::DeviceInfo info;
-  info.kind = "cuda";
-  info.arch = "sm_90a";
-  info.sm_count = 132;
-  info.shared_per_block = 227 << 10;
-  info.tensor_maps = true;
-  return info;
-}
 
 struct Case {
   const char* what;
