@@ -42,6 +42,9 @@ std::vector<Interval> Whole(const Tensor& tensor) {
   return box;
 }
 
+// Conditions that are told apart; behind so many what is added to minus infinity is needed, too.
+constexpr size_t kMaxContexts = 64;
+
 // Walks the expression of one node and adds what its loads need.
 class LoadCounter {
  public:
@@ -90,6 +93,7 @@ class LoadCounter {
         Walk(e->args[1], Guarded(context, e->args[0], e->op == Op::kAnd));
         return;
       case Op::kAdd:
+        if (!IsFloat(e->type) || contexts_.size() >= kMaxContexts) break;
         for (const int side : {0, 1}) {
           int inner = context;
           for (Guard& guard : FiniteWhere(graph_, e->args[1 - side])) {

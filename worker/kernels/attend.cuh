@@ -19,8 +19,7 @@
 //     static constexpr bool kPlain   scores are multiplied by kScale and nothing else becomes of them
 //     static constexpr float kScale  positive; of plain scores, in units of log2
 //     void score(b, q, k, s[kTogether])   makes others, of neighbouring keys, of products, likewise; places are inside
-//
-// Queries that attend to nothing get 0.
+//     static constexpr bool kOrZero  whether queries that attend to nothing get 0; else NaN
 #pragma once
 
 #include <warpsmith/contract_pack.cuh>
@@ -128,10 +127,15 @@ struct Attend {
     for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
-      if (steps.first >= steps.end) continue;
+      const bool none = steps.first >= steps.end;
+      if (none && !kInPlace) continue;
       const int of_k = g.at_k(tile.batch), of_v = g.at_v(tile.batch);
       hopper::wait(*empty_q, parity, "empty_q", 0);
       parity ^= 1;
+      if (none) {   // the tile's results take the place all the same
+        hopper::arrive(*full_q);
+        continue;
+      }
       hopper::arrive_expecting(*full_q, kBytesQ);
 #pragma unroll
       for (int i = 0; i < kBoxes; ++i) {
@@ -299,10 +303,13 @@ struct Attend {
       Rows rows{{0, 0}, {0, 0}, {0, 0}};
 #pragma unroll
       for (int i = 0; i < kColumnsV / 2; ++i) sums[i] = 0;
-      if (steps.first < steps.end) {
-        float factor[2];
+      const bool none = steps.first >= steps.end;
+      if (!none || kInPlace) {
         hopper::wait(*full_q, parity, "full_q", 0);
         parity ^= 1;
+      }
+      if (!none) {
+        float factor[2];
         hopper::wait(full_k[ring.stage], ring.parity, "full_k", ring.stage);
         hopper::products_begin();
         multiply_keys(group, ring.stage, scores);
@@ -352,13 +359,16 @@ struct Attend {
         return;
       }
       finish(group, g, tile, rows, sums, out);
-      if (kInPlace && steps.first < steps.end && threadIdx.x % 128 == 0) {
+      if (kInPlace && threadIdx.x % 128 == 0) {
         hopper::wait_stores_read<0>();
         hopper::arrive(*empty_q);
       }
     }
     hopper::wait_stores<0>();
   }
+
+  // By what a row's sums are multiplied; of one that sees nothing they are 0.
+  static WS_DEVICE float over(float sum) { return sum != 0 || !Glue::kOrZero ? 1.0f / sum : 0.0f; }
 
   WS_DEVICE void finish(int group, const Glue& g, const Tile& tile, Rows& rows, Sums& sums, const hopper::Map& out) {
     float by[2];
@@ -367,7 +377,7 @@ struct Attend {
       float sum = rows.sum[r];
       sum += shuffle_xor(sum, 1);
       sum += shuffle_xor(sum, 2);
-      by[r] = sum > 0 ? 1.0f / sum : sum;
+      by[r] = over(sum);
     }
     unsigned char* const to = results + group * 64 * hopper::kRowBytes;   // a box further on the next 64 columns
     const int thread = threadIdx.x % 128, lane = thread % 32;
@@ -445,9 +455,9 @@ struct Attend {
           total += by * left[rank].sum;
           value[0] += by * sums.x, value[1] += by * sums.y, value[2] += by * sums.z, value[3] += by * sums.w;
         }
-        const float over = total > 0 ? 1.0f / total : total;
+        const float by = over(total);
         *reinterpret_cast<uint2*>(to + hopper::swizzled(row, column * 2)) =
-            make_uint2(pair_of<typename C::Element>(value[0] * over, value[1] * over), pair_of<typename C::Element>(value[2] * over, value[3] * over));
+            make_uint2(pair_of<typename C::Element>(value[0] * by, value[1] * by), pair_of<typename C::Element>(value[2] * by, value[3] * by));
       }
       hopper::fence_async();
       hopper::group_sync(1 + kGroups + group, 128);

@@ -299,7 +299,7 @@ std::string AtBody(const Index& at, const Kernel& kernel, const Dialect& dialect
 // The place in the graph's batch of a query that was folded into one of the kernel's.
 std::string Unfolded(const AttendForm& form, const std::string& body) {
   if (form.folded == 1) return body;
-  return StrCat("const int b = batch * ", form.folded, " + query, m = 0;\n", body);
+  return StrCat("const Index b = Index(batch) * ", form.folded, " + query, m = 0;\n", body);
 }
 
 // A function of the struct.
@@ -332,6 +332,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   text.Open(StrCat("struct ", context.name, " {"));
   text.Line(StrCat("using Index = ", fits ? "int" : "long long", ";"));
   text.Line(StrCat("static constexpr bool kPlain = ", Bool(form.plain), ";"));
+  text.Line(StrCat("static constexpr bool kOrZero = ", Bool(form.or_zero), ";"));
   text.Line(StrCat("static constexpr int kTogether = ", together, ";"));
   text.Line(StrCat("static constexpr float kScale = ",
                    Literal(graph::DType::kF32, form.plain ? form.scale * M_LOG2E : 1, 0), ";"));
@@ -344,10 +345,10 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
       KeysBody(form, *scores, dialect, true));
   Add(text, "constexpr ws::AttendKeys clear(int b, int q, int end)",
       KeysBody(form, *scores, dialect, false));
-  const std::string place = form.folded > 1 ? "int batch, int query" : "int b, int m";
-  Add(text, StrCat("constexpr bool seen(", place, ", int n)"),
+  const std::string place = form.folded > 1 ? "Index batch, Index query" : "Index b, Index m";
+  Add(text, StrCat("constexpr bool seen(", place, ", Index n)"),
       Unfolded(form, SeenBody(form, *scores, dialect)));
-  Add(text, StrCat("void score(", place, ", int n, float (&s)[kTogether])"),
+  Add(text, StrCat("void score(", place, ", Index n, float (&s)[kTogether])"),
       form.plain ? "" : Unfolded(form, ScoreBody(form, *pairs, of_pairs)));
   text.Close("};");
   writer.Struct(text.str(), parameters);

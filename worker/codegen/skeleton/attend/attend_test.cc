@@ -27,36 +27,38 @@ struct Text {
   std::string score = "s0[h, q, k]";
   std::string after = "w[h, q, k]";
   std::string values = "f32(v[h / 3, k, n])";
+  std::string max = "m: f32[h: 6, q: QN] = max[k: KN](s[h, q, k])";
+  std::string exp = "e: f32[h: 6, q: QN, k: KN] = exp(s[h, q, k] - m[h, q])";
+  std::string sum = "l: f32[h: 6, q: QN] = sum[k: KN](e[h, q, k])";
+  std::string weight = "w: f32[h: 6, q: QN, k: KN] = e[h, q, k] / l[h, q]";
+  std::string any = "any: i32[h: 6, q: QN] = max[k: KN](i32(not (s[h, q, k] == -inf)))";
+  std::string result = "TYPE(o[h, q, n])";
+  std::string bias = "QN, KN";    // its shape
   std::vector<std::string> more;  // behind the others
 };
 Lines Attention(const Text& text) {
-  const auto filled = [&](const char* line) {
+  const auto filled = [&](const std::string& line) {
     return absl::StrReplaceAll(line, {{"QN", absl::StrCat(text.queries)},
                                       {"KN", absl::StrCat(text.keys)},
                                       {"DN", absl::StrCat(text.head)},
                                       {"VN", absl::StrCat(text.head_v)},
-                                      {"TYPE", text.type},
-                                      {"SCALE", text.scale},
-                                      {"SCORE", text.score},
-                                      {"AFTER", text.after},
-                                      {"VALUES", text.values}});
+                                      {"TYPE", text.type}});
   };
   Lines lines;
-  for (const char* line :
-       {"input x: TYPE[6, QN, DN] ~ normal", "input y: TYPE[2, KN, DN] ~ normal",
-        "input v: TYPE[2, KN, VN] ~ normal", "input bias: f32[QN, KN] ~ normal",
-        "qk: f32[h: 6, q: QN, k: KN] = sum[d: DN](f32(x[h, q, d]) * f32(y[h / 3, k, d]))",
-        "s0: f32[h: 6, q: QN, k: KN] = qk[h, q, k] * SCALE", "s: f32[h: 6, q: QN, k: KN] = SCORE",
-        "m: f32[h: 6, q: QN] = max[k: KN](s[h, q, k])",
-        "e: f32[h: 6, q: QN, k: KN] = exp(s[h, q, k] - m[h, q])",
-        "l: f32[h: 6, q: QN] = sum[k: KN](e[h, q, k])",
-        "w: f32[h: 6, q: QN, k: KN] = e[h, q, k] / l[h, q]",
-        "any: i32[h: 6, q: QN] = max[k: KN](i32(not (s[h, q, k] == -inf)))",
-        "p: f32[h: 6, q: QN, k: KN] = AFTER",
-        "o: f32[h: 6, q: QN, n: VN] = sum[k: KN](p[h, q, k] * VALUES)",
-        "z: TYPE[q: QN, h: 6, n: VN] = TYPE(o[h, q, n])", "output z"})
+  for (const std::string& line :
+       {std::string("input x: TYPE[6, QN, DN] ~ normal"),
+        std::string("input y: TYPE[2, KN, DN] ~ normal"),
+        std::string("input v: TYPE[2, KN, VN] ~ normal"),
+        absl::StrCat("input bias: f32[", text.bias, "] ~ normal"),
+        std::string(
+            "qk: f32[h: 6, q: QN, k: KN] = sum[d: DN](f32(x[h, q, d]) * f32(y[h / 3, k, d]))"),
+        absl::StrCat("s0: f32[h: 6, q: QN, k: KN] = qk[h, q, k] * ", text.scale),
+        absl::StrCat("s: f32[h: 6, q: QN, k: KN] = ", text.score), text.max, text.exp, text.sum,
+        text.weight, text.any, absl::StrCat("p: f32[h: 6, q: QN, k: KN] = ", text.after),
+        absl::StrCat("o: f32[h: 6, q: QN, n: VN] = sum[k: KN](p[h, q, k] * ", text.values, ")"),
+        absl::StrCat("z: TYPE[q: QN, h: 6, n: VN] = ", text.result), std::string("output z")})
     lines.push_back(filled(line));
-  for (const std::string& line : text.more) lines.push_back(filled(line.c_str()));
+  for (const std::string& line : text.more) lines.push_back(filled(line));
   return lines;
 }
 
@@ -156,6 +158,22 @@ TEST_CASE("what is no attention in one kernel is made otherwise") {
       {"heads of 512", [](Text& t) { t.head = 512; }},
       {"rows that do not begin at 16 bytes", [](Text& t) { t.head_v = 60; }},
       {"values of other keys", [](Text& t) { t.values = "f32(v[h / 3, (k + 1) % 200, n])"; }},
+      {"weights that are integers", [](Text& t) { t.after = "f32(i32(w[h, q, k]))"; }},
+      {"a result by way of other types", [](Text& t) { t.result = "bf16(f16(o[h, q, n]))"; }},
+      {"the greatest weight in place of their sum",
+       [](Text& t) { t.sum = "l: f32[h: 6, q: QN] = max[k: KN](e[h, q, k])"; }},
+      {"rows all of which has to be seen",
+       [](Text& t) {
+         t.any = "any: i32[h: 6, q: QN] = min[k: KN](i32(not (s[h, q, k] == -inf)))";
+         t.after = "select(not bool(any[h, q]), 0.0, w[h, q, k])";
+       }},
+      {"a softmax along queries",
+       [](Text& t) {
+         t.max = "m: f32[h: 6, k: KN] = max[q: QN](s[h, q, k])";
+         t.exp = "e: f32[h: 6, q: QN, k: KN] = exp(s[h, q, k] - m[h, k])";
+         t.sum = "l: f32[h: 6, k: KN] = sum[q: QN](e[h, q, k])";
+         t.weight = "w: f32[h: 6, q: QN, k: KN] = e[h, q, k] / l[h, k]";
+       }},
   };
   for (const Form& form : forms) {
     INFO(form.what);
@@ -169,26 +187,57 @@ TEST_CASE("what is no attention in one kernel is made otherwise") {
 }
 
 TEST_CASE("scores that are products alone, but for masks, are plain") {
-  const auto plain = [](const std::string& score, const std::string& knobs = "",
-                        const std::string& scale = "0.125") {
+  const auto source = [](const std::string& score, const std::string& scale = "0.125") {
     Text text;
     text.score = score;
     text.scale = scale;
-    const auto plan = PlanOf(ParseOrDie(Attention(text)), knobs);
+    const auto plan = PlanOf(ParseOrDie(Attention(text)), "");
     INFO(plan.status().message());
     REQUIRE(plan.ok());
-    return absl::StrContains(plan->source(), "kPlain = true");
+    return plan->source();
+  };
+  const auto plain = [&](const std::string& score, const std::string& scale = "0.125") {
+    return absl::StrContains(source(score, scale), "kPlain = true");
+  };
+  // Whether it is plain, and keys are seen up to their query.
+  const auto masked = [&](const std::string& score) {
+    const std::string text = source(score);
+    return absl::StrContains(text, "kPlain = true") &&
+           absl::StrContains(text, "return 0 <= m - n;");
   };
   CHECK(plain("s0[h, q, k]"));
-  CHECK(plain(kCausal));
-  CHECK(plain("s0[h, q, k] + select(k <= q, 0.0, -inf)"));
+  CHECK(masked(kCausal));
+  CHECK(masked("s0[h, q, k] + select(k <= q, 0.0, -inf)"));
+  CHECK(masked("select(k <= q, qk[h, q, k], -inf) * 0.125"));
+  CHECK(masked("(qk[h, q, k] + select(k <= q, 0.0, -inf)) / 8.0"));
+  CHECK(masked("f32(bf16(select(k <= q, qk[h, q, k], -inf) / 8.0))"));
+  CHECK_FALSE(plain("select(k <= q, qk[h, q, k], -inf) * -0.125"));
+  CHECK_FALSE(plain("f32(i32(s0[h, q, k]))"));
+  // A condition that no int holds is the text's.
+  CHECK_FALSE(plain("select(k * 100000000 <= q * 100000000, s0[h, q, k], -inf)"));
   CHECK(plain("select(not bool(i32(k <= q and q - k < 64)), -inf, s0[h, q, k])"));
   CHECK_FALSE(plain("s0[h, q, k] + select(k <= q, 0.0, -1000.0)"));
   CHECK_FALSE(plain("s0[h, q, k] + bias[q, k]"));
-  CHECK_FALSE(plain("s0[h, q, k]", "", "-0.125"));  // the largest product is not the largest score
+  CHECK_FALSE(plain("s0[h, q, k]", "-0.125"));  // the largest product is not the largest score
   // Without roundings on the way, which are left out where scores are plain so.
   CHECK(plain("f32(bf16(s0[h, q, k]))"));
   CHECK_FALSE(plain("f32(bf16(s0[h, q, k])) + bias[q, k]"));
+}
+
+TEST_CASE("places of scores may need 64 bits") {
+  const auto source = [](int64_t keys) {
+    Text text;
+    text.queries = text.keys = keys;
+    text.bias = "6, QN, KN";
+    text.score = "s0[h, q, k] + bias[h, q, k]";
+    const auto plan = PlanOf(ParseOrDie(Attention(text)), "");
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    return plan->source();
+  };
+  CHECK(absl::StrContains(source(20000), "using Index = long long;"));
+  CHECK(absl::StrContains(source(20000), "void score(Index b, Index m, Index n"));
+  CHECK(absl::StrContains(source(2000), "using Index = int;"));
 }
 
 // Proofs: the compiler refuses the text where a tile would leave out a key that is seen, goes

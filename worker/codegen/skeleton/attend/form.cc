@@ -26,9 +26,11 @@ absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why);
 
 bool IsOp(ValuePtr value, Op op) { return value->kind == Value::Kind::kOp && value->op == op; }
 
-// Without casts.
+// Without casts from floats to floats.
 ValuePtr Bare(ValuePtr value) {
-  while (IsOp(value, Op::kCast)) value = value->args[0];
+  while (IsOp(value, Op::kCast) && graph::IsFloat(value->type) &&
+         graph::IsFloat(value->args[0]->type))
+    value = value->args[0];
   return value;
 }
 bool IsNumber(ValuePtr value, double number) {
@@ -51,7 +53,8 @@ std::pair<ValuePtr, bool> Turned(ValuePtr value) {
   for (;; value = value->args[0]) {
     if (IsOp(value, Op::kNot)) {
       turned = !turned;
-    } else if (!IsOp(value, Op::kCast)) {
+    } else if (!IsOp(value, Op::kCast) || graph::IsFloat(value->type) ||
+               graph::IsFloat(value->args[0]->type)) {
       return {value, turned};
     }
   }
@@ -67,7 +70,11 @@ bool IsAnySeen(ValuePtr value, ValuePtr score) {
 
 // Whether the group's only root is the softmax of `score`, a tensor in memory, along its rows; rows
 // of which nothing is seen may be 0.
-absl::Status CheckSoftmax(const Analysis& weights, int score) {
+// `along`: what it is along, a stride and an extent of the tensor that the scores are.
+struct Along {
+  int64_t stride = 0, extent = 1;
+};
+absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool& or_zero) {
   const absl::StatusOr<Domain>& domain = weights.stages();
   if (!domain.ok()) return domain.status();
   const absl::StatusOr<Kernel>& kernel = weights.PointsOf(*domain);
@@ -76,6 +83,11 @@ absl::Status CheckSoftmax(const Analysis& weights, int score) {
     return No("what stands between its products has other results");
   if (domain->online.size() != 1) return No("between its products there is no softmax");
   const auto [sum, max] = *domain->online.begin();
+  const auto combines = [&](int node, graph::Combiner with) {
+    return weights.graph().nodes[node].combiner == with;
+  };
+  if (!combines(sum, graph::Combiner::kSum) || !combines(max, graph::Combiner::kMax))
+    return No("between its products there is no softmax");
   ValuePtr of_max = nullptr, of_sum = nullptr, of_any = nullptr;
   int any = -1;
   for (const Kernel::Reduce& reduce : kernel->reduces) {
@@ -95,9 +107,16 @@ absl::Status CheckSoftmax(const Analysis& weights, int score) {
     return No("the softmax is not of what the first product makes");
   const Kernel::Root& root = kernel->roots[0];
   if (!(of_max->index == root.address)) return No("scores and weights lie differently");
+  for (const DomainAxis& axis : domain->axes) {
+    if (axis.role != Role::kReduced) continue;
+    if (along.stride != 0) return No("its softmax is along several axes");
+    along = {root.address.CoefficientOf(axis.variable), axis.extent()};
+    if (along.stride == 0) return No("its softmax is along a part of an axis");
+  }
   ValuePtr value = Bare(root.value);
   if (of_any != nullptr) {
-    if (!IsAnySeen(of_any, of_max) || !IsOp(value, Op::kSelect))
+    if (!combines(any, graph::Combiner::kMax) || !IsAnySeen(of_any, of_max) ||
+        !IsOp(value, Op::kSelect))
       return No("between its products more than a softmax is reduced");
     const auto [result, turned] = Turned(value->args[0]);
     const bool is_any = result->kind == Value::Kind::kResult && result->node == any;
@@ -105,6 +124,7 @@ absl::Status CheckSoftmax(const Analysis& weights, int score) {
       return No("rows of which nothing is seen have weights of their own");
     value = Bare(value->args[turned ? 2 : 1]);
   }
+  or_zero = of_any != nullptr;
   const bool divides = IsOp(value, Op::kDiv) && value->args[0] == of_sum &&
                        value->args[1]->kind == Value::Kind::kResult && value->args[1]->node == sum;
   return divides ? absl::OkStatus() : No("weights are not a softmax' alone");
@@ -179,9 +199,11 @@ absl::StatusOr<AttendPlaces> PlacesAt(int tensor, const Index& from, const Frame
 // What 0 <= index says where the condition holds, of all that it asks for; false: something else.
 bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
   // bool(i32(b)) is b.
-  if (Bare(condition)->type == DType::kBool) condition = Bare(condition);
+  ValuePtr bare = condition;
+  while (IsOp(bare, Op::kCast) && !graph::IsFloat(bare->args[0]->type)) bare = bare->args[0];
+  if (bare->type == DType::kBool) condition = bare;
   if (condition->kind == Value::Kind::kCompare && condition->op == Op::kLe) {
-    if (condition->index.has_opaque()) return false;
+    if (condition->index.has_opaque() || Magnitude(condition->index) > kMostPlaces) return false;
     all.push_back(holds ? condition->index : Index(-1) - condition->index);
     return true;
   }
@@ -207,44 +229,55 @@ ValuePtr SeenSide(ValuePtr choice, std::vector<Index>& seen) {
   return nullptr;
 }
 
+bool IsPositive(ValuePtr value) {
+  return value->kind == Value::Kind::kConst && value->number > 0 && std::isfinite(value->number);
+}
+
 // Where a score is minus infinity, as far as it can be said.
 void FindSeen(ValuePtr value, std::vector<Index>& seen) {
   value = Bare(value);
   if (IsOp(value, Op::kAdd)) {
     FindSeen(value->args[0], seen);
     FindSeen(value->args[1], seen);
+  } else if (IsOp(value, Op::kMul) || IsOp(value, Op::kDiv)) {
+    if (IsPositive(value->args[1])) FindSeen(value->args[0], seen);
+    if (IsOp(value, Op::kMul) && IsPositive(value->args[0])) FindSeen(value->args[1], seen);
   } else if (const ValuePtr side = SeenSide(value, seen); side != nullptr) {
     FindSeen(side, seen);
   }
 }
 
-// What the sum is multiplied by where a score is seen; nullopt: something else becomes of it.
-std::optional<double> ScaleOf(ValuePtr value, bool unrounded) {
-  std::vector<Index> seen;
+// What the sum is multiplied by where a score is seen, and in `seen` where that is; nullopt:
+// something else becomes of it.
+std::optional<double> ScaleOf(ValuePtr value, bool unrounded, std::vector<Index>& seen) {
   if (value->kind == Value::Kind::kResult) return 1;
-  if (value->kind != Value::Kind::kOp) return std::nullopt;
-  const auto constant = [&](int arg) { return value->args[arg]->kind == Value::Kind::kConst; };
+  if (value->kind != Value::Kind::kOp || !graph::IsFloat(value->type)) return std::nullopt;
   const auto of = [&](int arg, double by) -> std::optional<double> {
-    const auto scale = ScaleOf(value->args[arg], unrounded);
+    const auto scale = ScaleOf(value->args[arg], unrounded, seen);
     return scale ? std::optional<double>(*scale * by) : std::nullopt;
   };
   switch (value->op) {
     case Op::kCast:
-      return IsHalf(value->type) && !unrounded ? std::nullopt : of(0, 1);
+      return !graph::IsFloat(value->args[0]->type) || (IsHalf(value->type) && !unrounded)
+                 ? std::nullopt
+                 : of(0, 1);
     case Op::kMul:
-      if (constant(1)) return of(0, value->args[1]->number);
-      return constant(0) ? of(1, value->args[0]->number) : std::nullopt;
+      if (IsPositive(value->args[1])) return of(0, value->args[1]->number);
+      return IsPositive(value->args[0]) ? of(1, value->args[0]->number) : std::nullopt;
     case Op::kDiv:
-      return constant(1) ? of(0, 1 / value->args[1]->number) : std::nullopt;
+      return IsPositive(value->args[1]) ? of(0, 1 / value->args[1]->number) : std::nullopt;
     case Op::kAdd:
       for (const int mask : {0, 1}) {
-        const ValuePtr side = SeenSide(Bare(value->args[mask]), seen);
-        if (side != nullptr && IsNumber(side, 0)) return of(1 - mask, 1);
+        std::vector<Index> conditions;
+        const ValuePtr side = SeenSide(Bare(value->args[mask]), conditions);
+        if (side == nullptr || !IsNumber(side, 0)) continue;
+        seen.insert(seen.end(), conditions.begin(), conditions.end());
+        return of(1 - mask, 1);
       }
       return std::nullopt;
     case Op::kSelect: {
       const ValuePtr side = SeenSide(value, seen);
-      return side != nullptr ? ScaleOf(side, unrounded) : std::nullopt;
+      return side != nullptr ? ScaleOf(side, unrounded, seen) : std::nullopt;
     }
     default:
       return std::nullopt;
@@ -288,7 +321,8 @@ class Former {
       return all;
     };
     const Analysis weights(graph_, {form_.weight}, with(form_.score));
-    if (absl::Status s = CheckSoftmax(weights, form_.score); !s.ok()) return s;
+    if (absl::Status s = CheckSoftmax(weights, form_.score, along_, form_.or_zero); !s.ok())
+      return s;
     form_.scores = std::make_unique<Analysis>(graph_, std::vector<int>{form_.score}, memory);
     form_.values = std::make_unique<Analysis>(graph_, group_.roots(), with(form_.weight));
     if (absl::Status s = Product(*form_.scores, form_.of_scores); !s.ok()) return s;
@@ -348,7 +382,10 @@ class Former {
     loads_ = {q->load, k->load, v->load};
     if (values.roots.size() != 1) return No("it writes several tensors");
     const Kernel::Root& root = values.roots[0];
-    if (Bare(root.value)->kind != Value::Kind::kResult || root.value->type != form_.type)
+    ValuePtr value = root.value;
+    while (IsOp(value, Op::kCast) && (value->type == form_.type || value->type == DType::kF32))
+      value = value->args[0];
+    if (value->kind != Value::Kind::kResult || root.value->type != form_.type)
       return No("its result is not the second product in the type of its operands");
     return root.condition == nullptr ? absl::OkStatus() : No("it writes only some places");
   }
@@ -405,6 +442,10 @@ class Former {
     by[scores.frame.k.id] = Index(0);
     if (!(Substitute(scores.roots[0].address, by) == weight->index))
       return No("weights lie otherwise in the second product than the first one makes them");
+    const Index& place = weight->index;
+    if (along_.extent != form_.keys ||
+        (form_.keys > 1 && place.CoefficientOf(values.frame.k) != along_.stride))
+      return No("the softmax is along another axis than the second product");
     return absl::OkStatus();
   }
 
@@ -413,13 +454,14 @@ class Former {
     if (!kernel.ok()) return kernel.status();
     const ValuePtr value = kernel->roots[0].value;
     if (value->type != DType::kF32) return No("the softmax is not of fp32");
-    FindSeen(value, form_.seen);
-    const auto scale = ScaleOf(value, unrounded_);
+    const auto scale = ScaleOf(value, unrounded_, form_.seen);
     form_.plain = scale && *scale * form_.scale > 0;
     if (form_.plain) {
       form_.scale *= *scale;
       return absl::OkStatus();
     }
+    form_.seen.clear();
+    FindSeen(value, form_.seen);
     for (ValuePtr one : kernel->values->Closure({value})) {
       if (one->kind == Value::Kind::kOp) form_.score_steps += StepsOf(one->op);
     }
@@ -431,6 +473,7 @@ class Former {
   const bool unrounded_;
   AttendForm& form_;
   std::array<ValuePtr, 3> loads_{};  // of Q, K and V
+  Along along_;                      // of the softmax
 };
 
 }  // namespace
