@@ -68,12 +68,13 @@ bool IsAnySeen(ValuePtr value, ValuePtr score) {
           (Bare(test->args[1]) == score && IsNothing(test->args[0])));
 }
 
-// Whether the group's only root is the softmax of `score`, a tensor in memory, along its rows; rows
-// of which nothing is seen may be 0.
-// `along`: what it is along, a stride and an extent of the tensor that the scores are.
+// An axis of the scores' tensor.
 struct Along {
   int64_t stride = 0, extent = 1;
 };
+
+// Whether the group's only root is the softmax of `score`, a tensor in memory. `along`: the axis;
+// `or_zero`: whether rows of which nothing is seen are 0.
 absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool& or_zero) {
   const absl::StatusOr<Domain>& domain = weights.stages();
   if (!domain.ok()) return domain.status();
