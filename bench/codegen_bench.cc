@@ -7,7 +7,8 @@
 // With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows
 // { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into all
 // groups; one whose groups have roots is taken as it is. With --starts those that a search goes on
-// with where the default is not right.
+// with where the default is not right. With --groups what each group takes by itself, measured
+// beside what was estimated.
 #include <google/protobuf/text_format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,9 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -25,11 +28,14 @@
 #include "absl/strings/str_replace.h"
 #include "common/base/clock.h"
 #include "common/graph/graph.h"
+#include "common/graph/numeric.h"
+#include "common/graph/operators.h"
 #include "common/problem/problem.h"
 #include "warpsmith/v1/schedule.pb.h"
 #include "worker/agent/starts.h"
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/knob/knob.h"
+#include "worker/codegen/plan/entry.h"
 #include "worker/device/device.h"
 #include "worker/device/target.h"
 
@@ -43,15 +49,17 @@ struct Options {
   std::string dump;  // folder for the sources
   bool estimate = false, starts = false;
   std::string variants;
-  bool op_by_op = false;
+  bool op_by_op = false, groups = false;
   int samples = 9;
-  float fill = 1;  // every element of fp32 buffers
-  int moves = 0;   // times that all memory is moved to other addresses and timed again
+  float fill = 1;       // every element of fp32 buffers
+  bool random = false;  // elements are drawn instead, uniform in -1 to 1
+  int moves = 0;        // times that all memory is moved to other addresses and timed again
 };
 
 struct Measured {
   double seconds = 0;
-  std::vector<double> moved;  // seconds after each move
+  std::vector<double> moved;              // seconds after each move
+  std::map<std::string, double> entries;  // seconds of each kernel alone, by its entry
   double compile_ms = 0;
   int registers = 0, spills = 0, launches = 0;
 };
@@ -83,9 +91,32 @@ absl::Status Prepare(device::Device& device, const v1::Plan& plan, const device:
   return device.Run(**program, absl::Seconds(20));
 }
 
+// Fills memory of 16-bit or 32-bit floats with what was drawn, repeated.
+absl::Status Draw(device::Device& device, const std::string& dtype, device::Memory& memory) {
+  constexpr int64_t kDrawn = int64_t{1} << 22;  // bytes
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::string bytes;
+  while (static_cast<int64_t>(bytes.size()) < std::min(kDrawn, memory.bytes())) {
+    const double value = uniform(random);
+    if (dtype == "f32") {
+      const auto single = static_cast<float>(value);
+      bytes.append(reinterpret_cast<const char*>(&single), sizeof single);
+    } else {
+      const uint16_t half = graph::ToHalf(*graph::FindType(dtype), value);
+      bytes.append(reinterpret_cast<const char*>(&half), sizeof half);
+    }
+  }
+  for (int64_t at = 0; at < memory.bytes(); at += kDrawn) {
+    const int64_t length = std::min(kDrawn, memory.bytes() - at);
+    if (auto s = device.Write(memory, bytes.data(), length, at); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 // Without a device: compiled, not run.
 absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compiler,
-                                 const v1::Plan& plan, float fill, int samples, int moves) {
+                                 const v1::Plan& plan, const Options& options) {
   const base::Instant start = base::Now();
   auto binary = compiler.Compile(plan.source(), absl::Seconds(60));
   if (!binary.ok()) return binary.status();
@@ -107,8 +138,12 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
     // `fill` in fp32 and its bits in other types; indexes stay inside (zero).
     const bool integer = buffer.dtype() == "i64" || buffer.dtype() == "i32" ||
                          buffer.dtype() == "i8" || buffer.dtype() == "u8";
-    if (auto s = device->Fill(**one, integer ? 0u : absl::bit_cast<uint32_t>(fill)); !s.ok())
-      return s;
+    const bool drawn = options.random && (buffer.dtype() == "f32" || buffer.dtype() == "bf16" ||
+                                          buffer.dtype() == "f16");
+    const absl::Status filled =
+        drawn ? Draw(*device, buffer.dtype(), **one)
+              : device->Fill(**one, integer ? 0u : absl::bit_cast<uint32_t>(options.fill));
+    if (!filled.ok()) return filled;
     bound.push_back(one->get());
     memory.push_back(std::move(*one));
   }
@@ -119,7 +154,7 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
   if (auto s = device->Run(**program, absl::Seconds(20)); !s.ok()) return s;
   const auto median = [&]() -> absl::StatusOr<double> {
     std::vector<double> times;
-    for (int i = 0; i < samples; ++i) {
+    for (int i = 0; i < options.samples; ++i) {
       auto seconds = device->Time(**program, absl::Seconds(20));
       if (!seconds.ok()) return seconds.status();
       times.push_back(*seconds);
@@ -130,7 +165,16 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
   auto first = median();
   if (!first.ok()) return first.status();
   measured.seconds = *first;
-  for (int move = 0; move < moves; ++move) {
+  if (options.groups) {
+    auto each = device->TimeLaunches(**program, absl::Seconds(20));
+    if (!each.ok()) return each.status();
+    size_t started = 0;
+    for (const auto& step : plan.steps()) {
+      if (step.has_launch()) measured.entries[step.launch().entry()] += (*each)[started++];
+      if (step.has_product()) measured.entries[step.product().entry()] += (*each)[started++];
+    }
+  }
+  for (int move = 0; move < options.moves; ++move) {
     for (auto& one : memory) {
       if (auto s = one->Unmap(); !s.ok()) return s;
     }
@@ -265,8 +309,7 @@ class Bench {
       }
       return absl::OkStatus();
     }
-    auto measured =
-        Measure(device_, compiler_, *plan, options_.fill, options_.samples, options_.moves);
+    auto measured = Measure(device_, compiler_, *plan, options_);
     if (!measured.ok()) return measured.status();
     const bool ran = device_ != nullptr;
     const double light = ran ? graph::LightSeconds(graph::Count(graph), roof_) : 0;
@@ -276,7 +319,26 @@ class Bench {
     for (double moved : measured->moved) {
       std::printf("%36s %10.1f  moved\n", "", moved * 1e6);
     }
+    if (options_.groups) Groups(*rewritten, schedule, *infos, measured->entries);
     return absl::OkStatus();
+  }
+
+  // A line for each group that runs something.
+  static void Groups(const graph::Graph& graph, const v1::Schedule& schedule,
+                     const std::vector<codegen::GroupInfo>& infos,
+                     const std::map<std::string, double>& entries) {
+    for (int g = 0; g < schedule.groups_size(); ++g) {
+      const std::string& root = schedule.groups(g).roots(0);
+      const std::string prefix = codegen::EntryPrefix(graph.Find(root));
+      double seconds = 0;
+      for (const auto& [entry, each] : entries) {
+        if (absl::StartsWith(entry, prefix)) seconds += each;
+      }
+      if (seconds == 0) continue;
+      std::printf("  %-34s %10.1f us, estimated %8.1f, %5.2f of it, %s\n", root.c_str(),
+                  seconds * 1e6, infos[g].seconds * 1e6, seconds / infos[g].seconds,
+                  codegen::NameOf(infos[g].skeleton).c_str());
+    }
   }
 
  private:
@@ -365,6 +427,8 @@ int main(int argc, char** argv) {
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node")->excludes("--starts");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
   app.add_option("--fill", options.fill, "value of every element")->capture_default_str();
+  app.add_flag("--random", options.random, "elements are drawn instead");
+  app.add_flag("--groups", options.groups, "each group by itself, beside its estimate");
   app.add_option("--moves", options.moves, "times again at other addresses")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return warpsmith::Run(options);
