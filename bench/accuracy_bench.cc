@@ -36,6 +36,7 @@ struct Options {
   std::string python, python_path = "python";
   int seeds = 20;
   bool op_by_op = false, all = false;
+  bool no_tensor_cores = false;  // whose kernels do not run on the host
 };
 
 constexpr absl::Duration kLimit = absl::Seconds(120);
@@ -43,16 +44,21 @@ constexpr absl::Duration kLimit = absl::Seconds(120);
 // A workload's plan on the host.
 class Subject {
  public:
-  static absl::StatusOr<std::unique_ptr<Subject>> Make(const graph::Graph& graph, bool op_by_op,
+  static absl::StatusOr<std::unique_ptr<Subject>> Make(const graph::Graph& graph,
+                                                       const Options& options,
                                                        device::Device& device,
                                                        device::Compiler& compiler) {
     auto subject = std::make_unique<Subject>();
     subject->graph_ = graph;
     subject->graph_.constant_params = false;  // all is made in each run
     subject->device_ = &device;
-    const codegen::Target target;
-    const auto schedule = op_by_op ? codegen::OpByOpSchedule(subject->graph_, target)
-                                   : codegen::FirstSchedule(subject->graph_, target);
+    codegen::Target target;
+    if (options.no_tensor_cores) {
+      target.tensor_products_per_second = 0;
+      target.arch = "sm_80";  // of which none of ours are used
+    }
+    const auto schedule = options.op_by_op ? codegen::OpByOpSchedule(subject->graph_, target)
+                                           : codegen::FirstSchedule(subject->graph_, target);
     auto rewritten = codegen::Rewrite(subject->graph_, schedule.rewrites());
     if (!rewritten.ok()) return rewritten.status();
     auto plan = codegen::Lower(*rewritten, schedule, target);
@@ -141,7 +147,7 @@ class Bench {
     if (!graph.ok()) return graph.status();
     auto oracle = OracleOf(problem, workload, *graph);
     if (!oracle.ok()) return oracle.status();
-    auto subject = Subject::Make(*graph, options_.op_by_op, device_, compiler_);
+    auto subject = Subject::Make(*graph, options_, device_, compiler_);
     if (!subject.ok()) return subject.status();
     for (const Variation variation : {Variation::kNone, Variation::kWide}) {
       absl::Status s = Measure(absl::StrCat(problem.name(), "/", workload.name()), **oracle,
@@ -275,6 +281,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seeds", options.seeds, "draws of each kind")->capture_default_str();
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
+  app.add_flag("--no-tensor-cores", options.no_tensor_cores,
+               "products by threads: those of tensor cores do not run on the host");
   app.add_flag("--all", options.all, "each answer, also where none is refused");
   CLI11_PARSE(app, argc, argv);
   return warpsmith::Run(options);

@@ -11,6 +11,7 @@
 #include "worker/codegen/skeleton/scan/scan.h"
 #include "worker/codegen/skeleton/skeleton.h"
 #include "worker/codegen/skeleton/tile/tile.h"
+#include "worker/codegen/skeleton/topk/topk.h"
 #include "worker/codegen/skeleton/window/window.h"
 
 namespace warpsmith::codegen {
@@ -18,7 +19,8 @@ namespace warpsmith::codegen {
 const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{
       MapSkeleton(),  WindowSkeleton(), RowsSkeleton(),     ColumnsSkeleton(), FoldSkeleton(),
-      TileSkeleton(), ScanSkeleton(),   ContractSkeleton(), AttendSkeleton()};
+      TileSkeleton(), ScanSkeleton(),   ContractSkeleton(), AttendSkeleton(),
+      TopkSkeleton()};
   return *all;
 }
 

@@ -42,7 +42,7 @@ struct Usage {
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
   double operations = 0;       // beside those of its points
-  double summing_seconds = 0;  // of what a product's end makes, where it is made
+  double summing_seconds = 0;  // beside all else: of what a product's end makes, or of rounds
   double products = 0;  // multiplications with their additions, in place of its points' operations
   // That they take with all their kernels but what adds up their ends, without launches.
   double product_seconds = 0;
