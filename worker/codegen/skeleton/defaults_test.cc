@@ -383,6 +383,46 @@ TEST_CASE("a sum that many rows would each make again is stored", "[codegen]") {
   }));
 }
 
+// Angles of places by frequencies that are powers, which each head's rows ask for.
+Lines Turned(int batch, int places, int heads) {
+  const std::string all = absl::StrCat("b: ", batch, ", p: ", places, ", h: ", heads, ", k: 64");
+  const std::string x = absl::StrCat(batch, ", ", places, ", ", heads, ", 64");
+  return {
+      absl::StrCat("input x: bf16[", x, "] ~ normal"),
+      absl::StrCat("input at: i64[", batch, ", ", places, "] ~ integers(0, 4096)"),
+      "base: f32[k: 32] = 1 / pow(10000, f32(k) / 32)",
+      absl::StrCat("angle: f32[b: ", batch, ", p: ", places,
+                   ", k: 64] = f32(at[b, p]) * base[k % 32]"),
+      absl::StrCat("c: bf16[b: ", batch, ", p: ", places, ", k: 64] = bf16(cos(angle[b, p, k]))"),
+      absl::StrCat("s: bf16[b: ", batch, ", p: ", places, ", k: 64] = bf16(sin(angle[b, p, k]))"),
+      absl::StrCat("half: bf16[", all,
+                   "] = select(k < 32, bf16(-f32(x[b, p, h, k + 32])), "
+                   "x[b, p, h, k - 32])"),
+      absl::StrCat("y: bf16[", all,
+                   "] = bf16(f32(bf16(f32(x[b, p, h, k]) * f32(c[b, p, k]))) + "
+                   "f32(bf16(f32(half[b, p, h, k]) * f32(s[b, p, k]))))"),
+      "output y"};
+}
+
+TEST_CASE("angles that many heads ask for are made once, where that is quicker", "[codegen]") {
+  const auto stores = [](const Lines& lines) {
+    const graph::Graph graph = ParseOrDie(lines);
+    const v1::Schedule schedule = FirstSchedule(graph, Target());
+    std::string roots;
+    for (const v1::Group& group : schedule.groups())
+      for (const std::string& root : group.roots()) absl::StrAppend(&roots, root, " ");
+    return roots;
+  };
+  const std::string many = stores(Turned(64, 128, 16));
+  INFO(many);
+  CHECK(absl::StrContains(many, "c "));
+  CHECK(absl::StrContains(many, "s "));
+  // A launch takes longer than a few angles.
+  CHECK(stores(Turned(1, 16, 2)) == "y ");
+  const graph::Graph graph = ParseOrDie(Turned(2, 5, 3));
+  Check(graph, FirstSchedule(graph, TestTarget()), 3);
+}
+
 TEST_CASE("what a matrix and its transpose are made of is stored", "[codegen]") {
   const auto stores = [](const char* sum, const char* tensor) {
     const graph::Graph graph = ParseOrDie(
