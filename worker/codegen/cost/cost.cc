@@ -88,7 +88,7 @@ struct Point {
 Point PointOf(const Analysis& group, const Domain& domain) {
   const std::string key =
       absl::StrCat("point ", domain.primary, domain.online_used ? " online" : "",
-                   domain.partial() ? " places" : "");
+                   domain.partial() ? " places" : "", domain.roots.empty() ? " apart" : "");
   return group.Derived<Point>(
       key, std::function<Point()>([&] {
         Point point;

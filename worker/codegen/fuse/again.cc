@@ -9,7 +9,7 @@ namespace warpsmith::codegen {
 namespace {
 
 // Limit on what is tried.
-constexpr int kMaxStoresTried = 200;
+constexpr size_t kMaxStoresTried = 200;
 // An estimate has to promise more than it may be off by: of what the groups take now.
 constexpr double kLeastSaving = 0.05;
 
@@ -33,27 +33,50 @@ std::vector<size_t> Fusion::MakersOf(int tensor, const std::vector<std::set<int>
   return makers;
 }
 
-double Fusion::SavingOfStoring(int tensor, const std::vector<size_t>& makers,
-                               std::vector<double>* seconds) {
-  ++stores_tried_;
-  stored_.insert(tensor);
-  const auto own = Estimate({tensor});
-  double before = 0, then = own.value_or(0);
-  bool possible = own.has_value();
-  seconds->assign(1, then);
+std::optional<Part> Fusion::EstimatedAgain(const Part& part) {
+  attends_ = part.attends;
+  const auto seconds = Estimate(part.roots);
+  attends_ = false;
+  if (!seconds || (part.attends ? skeleton_ != v1::Group::kAttend : product_ != part.product))
+    return std::nullopt;
+  Part then = part;
+  then.seconds = *seconds;
+  then.places = places_;
+  return then;
+}
+
+const Fusion::Stored& Fusion::Storing(int tensor, const std::vector<size_t>& makers) {
+  std::pair<int, std::vector<Roots>> key = {tensor, {}};
   for (size_t p : makers) {
-    const auto with = possible ? Estimate(parts_[p].roots) : std::nullopt;
-    possible = with.has_value() && product_ == parts_[p].product;
-    seconds->push_back(with.value_or(0));
+    key.second.push_back(parts_[p].roots);
+    key.second.emplace_back(parts_[p].reads.begin(), parts_[p].reads.end());
+  }
+  const auto known = storings_.find(key);
+  if (known != storings_.end()) return known->second;
+  Stored& stored = storings_[std::move(key)];
+  if (storings_.size() > kMaxStoresTried) return stored;
+  stored_.insert(tensor);
+  stored.own.roots = {tensor};
+  const auto own = Estimate({tensor});
+  stored.own.seconds = own.value_or(0);
+  stored.own.places = places_;
+  stored.own.product = product_;
+  double before = 0, then = stored.own.seconds;
+  bool possible = own.has_value();
+  for (size_t p : makers) {
+    const auto with = possible ? EstimatedAgain(parts_[p]) : std::nullopt;
+    possible = with.has_value();
+    if (!possible) break;
     before += parts_[p].seconds;
-    then += seconds->back();
+    then += with->seconds;
+    stored.makers.push_back(*with);
   }
   stored_.erase(tensor);
-  return possible && before - then > kLeastSaving * before ? before - then : 0;
+  if (possible && before - then > kLeastSaving * before) stored.saved = before - then;
+  return stored;
 }
 
 bool Fusion::StoreBest() {
-  attends_ = true;  // some may be
   std::vector<std::set<int>> nodes;
   for (const Part& part : parts_) {
     const std::set<int> memory = MemoryFor(part.roots);
@@ -62,30 +85,21 @@ bool Fusion::StoreBest() {
     });
     nodes.emplace_back(needed.begin(), needed.end());
   }
-  int best = -1;
-  double most = 0;
+  const Stored* best = nullptr;
   std::vector<size_t> makers_of_best;
-  std::vector<double> seconds_of_best;
   for (int t : heavy_) {
-    if (stored_.count(t) > 0 || Moves(t) || stores_tried_ >= kMaxStoresTried) continue;
+    if (stored_.count(t) > 0 || Moves(t) || !graph_.nodes[graph_.tensors[t].node].map()) continue;
     const std::vector<size_t> makers = MakersOf(t, nodes);
-    std::vector<double> seconds;
-    const double saved = makers.empty() ? 0 : SavingOfStoring(t, makers, &seconds);
-    if (saved <= most) continue;
-    best = t;
-    most = saved;
+    if (makers.empty()) continue;
+    const Stored& stored = Storing(t, makers);
+    if (stored.saved <= (best == nullptr ? 0 : best->saved)) continue;
+    best = &stored;
     makers_of_best = makers;
-    seconds_of_best = seconds;
   }
-  attends_ = false;
-  if (best < 0) return false;
-  stored_.insert(best);
-  for (size_t i = 0; i < makers_of_best.size(); ++i)
-    parts_[makers_of_best[i]].seconds = seconds_of_best[i + 1];
-  Part part;
-  part.roots = {best};
-  part.seconds = seconds_of_best[0];
-  parts_.push_back(part);
+  if (best == nullptr) return false;
+  stored_.insert(best->own.roots[0]);
+  for (size_t i = 0; i < makers_of_best.size(); ++i) parts_[makers_of_best[i]] = best->makers[i];
+  parts_.push_back(best->own);
   for (Part& each : parts_) each.reads = ReadsOf(each.roots);
   return true;
 }

@@ -72,7 +72,7 @@ void Fusion::MergeAttentionInto(size_t p) {
     return;
   }
   parts_[p].seconds = *one;
-  parts_[p].product = true;
+  parts_[p].product = parts_[p].attends = true;
   std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
   parts_.insert(parts_.begin(), operands.begin(), operands.end());
   for (Part& part : parts_) part.reads = ReadsOf(part.roots);

@@ -14,6 +14,13 @@ constexpr int64_t kMaxLoadsOfOutput = 24;
 // A tensor of at most this part of what it comes from is small.
 constexpr int64_t kSmallPart = 16;
 
+// Of which products are made.
+bool IsSmallPower(const graph::Expr& e) {
+  const graph::Expr& power = *e.args[1];
+  return power.op == graph::Op::kConst && power.number >= -1 && power.number <= 3 &&
+         power.number == static_cast<int>(power.number);
+}
+
 }  // namespace
 
 void Fusion::Begin() {
@@ -202,12 +209,12 @@ bool Fusion::IsHeavy(const graph::ExprPtr& e) {
     case graph::Op::kLog1p:
     case graph::Op::kTanh:
     case graph::Op::kErf:
-    case graph::Op::kPow:
     case graph::Op::kSin:
     case graph::Op::kCos:
       return true;
     default:
-      return std::any_of(e->args.begin(), e->args.end(),
+      return (e->op == graph::Op::kPow && !IsSmallPower(*e)) ||
+             std::any_of(e->args.begin(), e->args.end(),
                          [](const auto& arg) { return IsHeavy(arg); });
   }
 }

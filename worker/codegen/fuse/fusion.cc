@@ -1,9 +1,10 @@
 // First schedules: one kernel for each node, and greedy fusion by estimated time.
 //
 // Fusion starts from a group for each reduce, output and update; maps in between are inlined. The
-// pair of groups whose union saves most is merged, until none saves anything. The estimate counts
-// bytes, what is read again because a row does not fit on the card, launches, and work that would
-// be done several times.
+// pair of groups whose union saves most is merged, until none saves anything. Then heavy maps that
+// are made again and again are stored, where that saves something, and merging goes on. The
+// estimate counts bytes, what is read again because a row does not fit on the card, launches, and
+// work that would be done several times.
 #include "worker/codegen/fuse/fusion.h"
 
 #include <algorithm>
@@ -197,7 +198,8 @@ bool Fusion::MergeBest() {
   merged.seconds = Estimate(best_roots).value_or(1);
   merged.reads = ReadsOf(best_roots);
   merged.places = places_;
-  merged.product = product_;
+  merged.attends = skeleton_ == v1::Group::kAttend;
+  merged.product = product_ || merged.attends;
   parts_.insert(parts_.begin() + best_a, merged);
   return true;
 }

@@ -1,6 +1,6 @@
 // Greedy fusion by estimated time, the state of one run of it (fusion.cc, which begins with what it
 // does). What it begins with is in beginning.cc, what joins two products and the softmax between
-// them in attention.cc.
+// them in attention.cc, what is stored after all in again.cc.
 #pragma once
 
 #include <functional>
@@ -27,6 +27,7 @@ struct Part {
   bool online = false;   // one pass does where there would be two, and nothing needs the row again
   bool places = false;   // it changes places of what stays
   bool product = false;  // of matrices, with sums that are long enough to want tiles
+  bool attends = false;  // an attention
 };
 
 class Fusion {
@@ -122,9 +123,16 @@ class Fusion {
   bool StoreBest();
   // Groups that make `tensor` themselves, if some of it is made more than once.
   std::vector<size_t> MakersOf(int tensor, const std::vector<std::set<int>>& nodes) const;
-  // What storing it saves, and what its makers take then.
-  double SavingOfStoring(int tensor, const std::vector<size_t>& makers,
-                         std::vector<double>* seconds);
+  // What storing a tensor saves, its own group, and what its makers become.
+  struct Stored {
+    double saved = 0;
+    Part own;
+    std::vector<Part> makers;
+  };
+  // Of parts as they are; kept, since most stay so.
+  const Stored& Storing(int tensor, const std::vector<size_t>& makers);
+  // The part as it is estimated now; nothing where it is no group, or another kind of one.
+  std::optional<Part> EstimatedAgain(const Part& part);
 
   const graph::Graph& graph_;
   const Target& target_;
@@ -135,7 +143,9 @@ class Fusion {
   std::vector<Part> parts_;
   std::vector<std::vector<bool>> after_;          // [p][q]: parts_[q] comes after parts_[p]
   std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
-  int trials_ = 0, stores_tried_ = 0;
+  // By the tensor, and its makers' roots and reads.
+  std::map<std::pair<int, std::vector<Roots>>, Stored> storings_;
+  int trials_ = 0;
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
   bool places_ = false, product_ = false;

@@ -199,8 +199,12 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
   }
   const bool indexed =
       node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
-  if (access_.write_out && !indexed && elements <= kMaxWrittenOut) {
-    return WrittenOut(node, at, 0, guard);
+  if (access_.write_out && !indexed && elements <= kMaxWrittenOut &&
+      written_out_ * elements <= kMaxWrittenOutTogether) {
+    written_out_ *= elements;
+    auto total = WrittenOut(node, at, 0, guard);
+    written_out_ /= elements;
+    return total;
   }
   std::vector<Index> env = at;
   // The same loop variables wherever the reduce stands: it never stands within itself.

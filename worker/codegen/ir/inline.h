@@ -18,6 +18,8 @@ namespace warpsmith::codegen {
 inline constexpr int64_t kMaxSerialElements = 4096;
 // A reduce is written out (all its elements in one expression) up to this many elements.
 inline constexpr int64_t kMaxWrittenOut = 64;
+// The same of reduces within each other, all together.
+inline constexpr int64_t kMaxWrittenOutTogether = 256;
 
 // How tensors that are not inlined are had.
 struct TensorAccess {
@@ -70,6 +72,7 @@ class Inliner {
   TensorAccess access_;
   absl::flat_hash_map<Key, ValuePtr> memo_;
   std::unordered_map<int, std::vector<Variable>> loops_;  // of reduces in the thread, by node
+  int64_t written_out_ = 1;  // elements of reduces that are being written out, within each other
 };
 
 }  // namespace warpsmith::codegen

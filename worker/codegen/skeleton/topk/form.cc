@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/graph/places.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -10,6 +11,9 @@ namespace {
 using graph::Expr;
 using graph::ExprPtr;
 using graph::Op;
+
+// Elements that one that is put in order is made of.
+constexpr int kMostLoads = 24;
 
 bool IsInteger(const ExprPtr& e, int64_t value) {
   return e->op == Op::kConst && !graph::IsFloat(e->type) && e->integer == value;
@@ -74,6 +78,9 @@ bool Ranks(Nodes& nodes) {
   if (same->op != Op::kEq || earlier->op != Op::kLt || !IsVariable(earlier->args[0], other) ||
       !IsVariable(earlier->args[1], nodes.along))
     return false;
+  std::vector<bool> used(other + 1);
+  graph::MarkVariables(*same->args[0], used);
+  if (used[other]) return false;  // its own element, and nothing of another
   std::vector<ExprPtr> moved(other + 1);
   moved[nodes.along] = graph::Index(other);
   nodes.mine = same->args[0];
@@ -122,11 +129,16 @@ absl::Status Build(const Analysis& group, const Nodes& nodes, TopkForm& form) {
   of_element.value = nodes.mine;
   auto key = inliner.Body(of_element, element);
   if (!key.ok()) return key.status();
+  int loads = 0;
   for (ValuePtr value : values.Closure({*key})) {
     if (value->kind == Value::Kind::kReduce)
       return absl::InvalidArgumentError("what is put in order is reduced itself");
     if (value->kind == Value::Kind::kOp) form.steps += StepsOf(value->op);
+    loads += value->kind == Value::Kind::kLoad;
   }
+  if (loads > kMostLoads)
+    return absl::InvalidArgumentError(
+        absl::StrCat("what is put in order is made of ", loads, " elements; at most ", kMostLoads));
   if (values.full()) return absl::InvalidArgumentError("too many variables");
   form.kernel.roots.push_back(
       {form.root, Level::kRows, *key, Flatten(result, graph.tensors[form.root].shape)});

@@ -35,6 +35,11 @@ int64_t BlocksOf(const TopkForm& form, const v1::TopkKnobs& knobs) {
   return CeilDiv(form.rows * knobs.threads_per_row(), int64_t{knobs.block_threads()});
 }
 
+// A key is compared as a float at the least.
+int64_t RegistersOf(const TopkForm& form, const v1::TopkKnobs& knobs) {
+  return kWorkRegisters + EachOf(form, knobs) * std::max<int64_t>(4, graph::SizeOf(form.type)) / 4;
+}
+
 int MeetingsOf(const v1::TopkKnobs& knobs) {
   int meetings = 0;
   while (1 << meetings < knobs.threads_per_row()) ++meetings;
@@ -76,6 +81,11 @@ class Topk : public Skeleton {
                                                " for rows of ", form.elements,
                                                " elements; a thread has at most ", kMostEach));
     }
+    if (RegistersOf(form, topk) * topk.block_threads() > target.registers_per_sm) {
+      return absl::InvalidArgumentError(
+          StrCat("topk.block_threads is ", topk.block_threads(), " with ", RegistersOf(form, topk),
+                 " registers each; a multiprocessor has ", target.registers_per_sm));
+    }
     if (resolved.precision().accumulator() != v1::ACCUMULATOR_F32)
       return absl::InvalidArgumentError(
           "precision.accumulator: nothing is added up; it is ACCUMULATOR_F32");
@@ -89,7 +99,7 @@ class Topk : public Skeleton {
     const auto each = static_cast<double>(EachOf(form, topk));
     Usage use;
     use.threads = topk.block_threads();
-    use.registers = kWorkRegisters + EachOf(form, topk) * graph::SizeOf(form.type) / 4;
+    use.registers = RegistersOf(form, topk);
     use.blocks = BlocksOf(form, topk);
     use.streams = 1;
     use.stream_bytes = graph::SizeOf(form.type);

@@ -122,6 +122,10 @@ TEST_CASE("groups that find no first elements are refused") {
   CHECK(refused(with(plain, 2, find + "rank[r, c] == k, c + 1, 0))")));
   CHECK(refused(with(plain, 2, find + "rank[r, c] == k + 1, c, 0))")));
   CHECK(refused(with(plain, 2, find + "rank[k, c] == k, c, 0))")));
+  CHECK(refused({"input x: f32[8, 16] ~ normal", "input w: f32[16] ~ normal",
+                 rank + "x[r, c] + w[d] < x[r, d] + w[d], 1, "
+                        "select(x[r, c] + w[d] == x[r, d] + w[d] and d < c, 1, 0)))",
+                 plain[2], "output y"}));
   CHECK(refused(Ranked("input x: f32[8, 2000] ~ normal", 8, 2000, 4)));
   CHECK(refused(Ranked("input x: f32[8, 100] ~ normal", 8, 100, 65)));
 }
@@ -132,6 +136,10 @@ TEST_CASE("knobs that do not do are refused by name") {
   REQUIRE(absl::IsInvalidArgument(few.status()));
   CHECK(few.status().message() ==
         "group 'y': topk.threads_per_row is 4 for rows of 256 elements; a thread has at most 32");
+  const graph::Graph wide = ParseOrDie(Ranked("input x: f64[8, 1024] ~ normal", 8, 1024, 4));
+  CHECK(Lower(wide, With("block_threads: 256"), Target()).ok());
+  CHECK(Lower(wide, With("block_threads: 1024"), Target()).status().message() ==
+        "group 'y': topk.block_threads is 1024 with 98 registers each; a multiprocessor has 65536");
 }
 
 }  // namespace
