@@ -6,7 +6,7 @@
 // C, a configuration:
 //   Type              hopper::Bf16 or hopper::Fp16, of Q, K, V and the weights; Element: as it is in memory
 //   kBatch, kQueries, kKeys   of each of the batch so many; positions fit an int
-//   kHead, kHeadV     elements of a query and key, multiples of 16; of a value; at most 256
+//   kHead, kHeadV     elements of a query and key, and of a value, multiples of 8; at most 256. What is behind them in a box is 0
 //   kTileQ, kTileK    queries of a block, 64 a group; keys of a step
 //   kStages           steps of keys, and of values, that are on the way or in use
 //   kSplit            blocks of a cluster that share the keys of a tile; where there are several each cluster has one tile
@@ -18,7 +18,7 @@
 //     bool seen(b, q, k)             asked for the other ones
 //     static constexpr bool kPlain   scores are multiplied by kScale and nothing else becomes of them
 //     static constexpr float kScale  positive; of plain scores, in units of log2
-//     void score(b, q, k, s[kTogether])   makes others, of neighbouring keys, of products, likewise; places are inside
+//     void score(b, q, k, s[kTogether])   makes others, of neighbouring keys, of products; places are inside
 //     static constexpr bool kOrZero  whether queries that attend to nothing get 0; else NaN
 #pragma once
 
@@ -237,9 +237,14 @@ struct Attend {
 
   struct Rows {
     float most[2];   // of a row's scores
-    float base[2];   // the same in units of log2, rounded: what all weights are made with
+    float base[2];   // the same, of plain scores in units of log2, rounded: what all weights are made with
     float sum[2];    // of this thread's weights of it
   };
+  // The weight of a score so far from the base. Scores that are made may be as large as floats are (masks with the least of
+  // them): in units of log2 they would be infinite, their difference is not.
+  static WS_DEVICE float weight(float difference) {
+    return Glue::kPlain ? fast_exp2(difference) : fast_exp(difference);
+  }
   // Makes weights of scores; what sums of before are to be multiplied by.
   template <bool FIRST>
   static WS_DEVICE void soften(Scores& scores, Rows& rows, float (&factor)[2]) {
@@ -253,7 +258,7 @@ struct Attend {
       most[r] = fmaxf(most[r], shuffle_xor(most[r], 2));
       if (!FIRST) most[r] = fmaxf(most[r], rows.most[r]);
       const float base = most[r] == unseen() ? 0.0f : most[r] * scale;
-      factor[r] = FIRST || rows.most[r] == unseen() ? 0.0f : fast_exp2(rows.base[r] - base);
+      factor[r] = FIRST || rows.most[r] == unseen() ? 0.0f : weight(rows.base[r] - base);
       rows.most[r] = most[r];
       rows.base[r] = base;
       rows.sum[r] = FIRST ? 0.0f : rows.sum[r] * factor[r];
@@ -268,7 +273,7 @@ struct Attend {
       for (int i = 0; i < C::kTileK / 2; ++i) scores[i] *= scale;
     }
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = fast_exp2(scores[i] * by - rows.base[i / 2 % 2]);
+    for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = weight(scores[i] * by - rows.base[i / 2 % 2]);
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; ++i) rows.sum[i / 2 % 2] += scores[i];
   }
@@ -450,7 +455,7 @@ struct Attend {
         }
 #pragma unroll
         for (int rank = 0; rank < C::kSplit; ++rank) {
-          const float by = left[rank].base == unseen() ? 0.0f : fast_exp2(left[rank].base - base);
+          const float by = left[rank].base == unseen() ? 0.0f : weight(left[rank].base - base);
           const float4 sums = *reinterpret_cast<const float4*>(peer(left_sums() + (group * 64 + row) * kLeftRow + box * 64 + column, rank));
           total += by * left[rank].sum;
           value[0] += by * sums.x, value[1] += by * sums.y, value[2] += by * sums.z, value[3] += by * sums.w;

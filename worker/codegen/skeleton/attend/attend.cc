@@ -267,7 +267,7 @@ std::string SeenBody(const AttendForm& form, const Kernel& kernel, const Dialect
   return emit.Finish();
 }
 
-// s[j] = the score, in units of log2, of the product s[j], of neighbours along keys.
+// s[j] = the score of the product s[j], of neighbours along keys.
 std::string ScoreBody(const AttendForm& form, const Kernel& kernel, const Dialect& dialect) {
   const Frame& frame = kernel.frame;
   Emitter emit(dialect, BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column));
@@ -284,8 +284,7 @@ std::string ScoreBody(const AttendForm& form, const Kernel& kernel, const Dialec
     return base.multiple() % width == 0;
   });
   OpenLanes(emit, frame);
-  emit.Line(
-      StrCat(lane, " = ", emit.Use(score), " * ", Literal(graph::DType::kF32, M_LOG2E, 0), ";"));
+  emit.Line(StrCat(lane, " = ", emit.Use(score), ";"));
   CloseLanes(emit, frame);
   return emit.Finish();
 }

@@ -5,7 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "worker/codegen/hopper_testing.h"
 #include "worker/codegen/knob/knob.h"
 #include "worker/codegen/testing.h"
@@ -24,7 +26,7 @@ constexpr absl::Duration kLimit = absl::Minutes(20);
 struct Text {
   int64_t queries = 200, keys = 200, head = 64, head_v = 64;
   std::string type = "bf16", scale = "0.125";
-  std::string score = "s0[h, q, k]";
+  std::string score = "s0[h, q, k]", scores = "f32";  // and in which type they are kept
   std::string after = "w[h, q, k]";
   std::string values = "f32(v[h / 3, k, n])";
   std::string max = "m: f32[h: 6, q: QN] = max[k: KN](s[h, q, k])";
@@ -53,13 +55,13 @@ Lines Attention(const Text& text) {
         std::string(
             "qk: f32[h: 6, q: QN, k: KN] = sum[d: DN](f32(x[h, q, d]) * f32(y[h / 3, k, d]))"),
         absl::StrCat("s0: f32[h: 6, q: QN, k: KN] = qk[h, q, k] * ", text.scale),
-        absl::StrCat("s: f32[h: 6, q: QN, k: KN] = ", text.score), text.max, text.exp, text.sum,
-        text.weight, text.any, absl::StrCat("p: f32[h: 6, q: QN, k: KN] = ", text.after),
+        absl::StrCat("s: ", text.scores, "[h: 6, q: QN, k: KN] = ", text.score), text.max, text.exp,
+        text.sum, text.weight, text.any, absl::StrCat("p: f32[h: 6, q: QN, k: KN] = ", text.after),
         absl::StrCat("o: f32[h: 6, q: QN, n: VN] = sum[k: KN](p[h, q, k] * ", text.values, ")"),
         absl::StrCat("z: TYPE[q: QN, h: 6, n: VN] = ", text.result), std::string("output z")})
     lines.push_back(filled(line));
   for (const std::string& line : text.more) lines.push_back(filled(line));
-  return lines;
+  return absl::StrSplit(absl::StrJoin(lines, "\n"), '\n');  // some have several
 }
 
 // Skeletons of the default schedule's groups, in order.
@@ -110,6 +112,23 @@ TEST_CASE("attention is one kernel") {
          t.score = "f32(bf16(s0[h, q, k]))";
          t.after = "f32(bf16(w[h, q, k]))";
        }},
+      {"scores that are kept in 16 bits",
+       [](Text& t) {
+         t.scores = "bf16";
+         t.score = "bf16(s0[h, q, k])";
+         t.max = "m: f32[h: 6, q: QN] = max[k: KN](f32(s[h, q, k]))";
+         t.exp = "e: f32[h: 6, q: QN, k: KN] = exp(f32(s[h, q, k]) - m[h, q])";
+       }},
+      {"scores that are widened twice",
+       [](Text& t) {
+         t.scores = "bf16";
+         t.score = "bf16(s0[h, q, k])";
+         t.max =
+             "s1: f32[h: 6, q: QN, k: KN] = f32(s[h, q, k])\n"
+             "s2: f32[h: 6, q: QN, k: KN] = f32(s[h, q, k])\n"
+             "m: f32[h: 6, q: QN] = max[k: KN](s1[h, q, k])";
+         t.exp = "e: f32[h: 6, q: QN, k: KN] = exp(s2[h, q, k] - m[h, q])";
+       }},
       {"rows of which nothing is seen are 0",
        [](Text& t) {
          t.score = kCausal;
@@ -117,6 +136,7 @@ TEST_CASE("attention is one kernel") {
        }},
       {"heads of 256", [](Text& t) { t.head = t.head_v = 256; }},
       {"heads of 80 and 72", [](Text& t) { t.head = 80, t.head_v = 72; }},
+      {"heads of 8 times an odd number", [](Text& t) { t.head = t.head_v = 120; }},
       {"one query", [](Text& t) { t.queries = 1; }},
       {"few keys", [](Text& t) { t.keys = 24; }},
   };
@@ -146,6 +166,56 @@ TEST_CASE("operands that maps make are written where they are beside each other"
   CHECK(absl::StrContains(SkeletonsOf(graph), "attend"));
 }
 
+// Attention of 3 times 4 heads with one of keys each, which products and results may have in any
+// order: the first product's axes, the score's place in it, the weights' in the second product's,
+// and the result's.
+struct Grouped {
+  const char *first, *score, *second, *result;
+};
+std::string SkeletonsOf(const Grouped& text, const std::string& score) {
+  return SkeletonsOf(
+      ParseOrDie({"input x: bf16[3, 4, 1024, 64] ~ normal", "input y: bf16[3, 768, 64] ~ normal",
+                  "input v: bf16[3, 768, 64] ~ normal", text.first,
+                  absl::StrCat("s0: f32[g: 3, h: 4, q: 1024, k: 768] = ", text.score),
+                  absl::StrCat("s: f32[g: 3, h: 4, q: 1024, k: 768] = ", score),
+                  "m: f32[g: 3, h: 4, q: 1024] = max[k: 768](s[g, h, q, k])",
+                  "e: f32[g: 3, h: 4, q: 1024, k: 768] = exp(s[g, h, q, k] - m[g, h, q])",
+                  "l: f32[g: 3, h: 4, q: 1024] = sum[k: 768](e[g, h, q, k])",
+                  "w: bf16[g: 3, h: 4, q: 1024, k: 768] = bf16(e[g, h, q, k] / l[g, h, q])",
+                  text.second, text.result, "output z"}));
+}
+
+TEST_CASE("heads of the same keys are rows of a product or the batch's") {
+  const char* const together =
+      "qk: f32[g: 3, r: 4096, k: 768] = sum[d: 64](f32(x[g, r / 1024, r % 1024, d]) * f32(y[g, k, "
+      "d]))";
+  const char* const each =
+      "qk: f32[b: 12, q: 1024, k: 768] = sum[d: 64](f32(x[b / 4, b % 4, q, d]) * f32(y[b / 4, k, "
+      "d]))";
+  const char* const of_together = "qk[g, h * 1024 + q, k]";
+  const char* const of_each = "qk[g * 4 + h, q, k]";
+  const char* const then_together =
+      "o: f32[g: 3, r: 4096, n: 64] = sum[k: 768](f32(w[g, r / 1024, r % 1024, k]) * f32(v[g, k, "
+      "n]))";
+  const char* const then_each =
+      "o: f32[b: 12, q: 1024, n: 64] = sum[k: 768](f32(w[b / 4, b % 4, q, k]) * f32(v[b / 4, k, "
+      "n]))";
+  const char* const before = "z: bf16[g: 3, h: 4, q: 1024, n: 64] = bf16(o[g, h * 1024 + q, n])";
+  const char* const behind = "z: bf16[g: 3, q: 1024, h: 4, n: 64] = bf16(o[g, h * 1024 + q, n])";
+  const char* const before_each = "z: bf16[g: 3, h: 4, q: 1024, n: 64] = bf16(o[g * 4 + h, q, n])";
+  const char* const behind_each = "z: bf16[g: 3, q: 1024, h: 4, n: 64] = bf16(o[g * 4 + h, q, n])";
+  for (const Grouped& text : {Grouped{together, of_together, then_together, before},
+                              Grouped{together, of_together, then_together, behind},
+                              Grouped{together, of_together, then_each, before_each},
+                              Grouped{each, of_each, then_together, before},
+                              Grouped{each, of_each, then_each, behind_each}}) {
+    for (const char* score : {"s0[g, h, q, k]", "select(k <= q, s0[g, h, q, k], -inf)"}) {
+      INFO(text.first << "\n" << text.second << "\n" << text.result << "\n" << score);
+      CHECK(SkeletonsOf(text, score) == "attend ");
+    }
+  }
+}
+
 TEST_CASE("what is no attention in one kernel is made otherwise") {
   struct Form {
     const char* what;
@@ -158,6 +228,8 @@ TEST_CASE("what is no attention in one kernel is made otherwise") {
       {"heads of 512", [](Text& t) { t.head = 512; }},
       {"rows that do not begin at 16 bytes", [](Text& t) { t.head_v = 60; }},
       {"values of other keys", [](Text& t) { t.values = "f32(v[h / 3, (k + 1) % 200, n])"; }},
+      {"the softmax of other scores than those of the maximum",
+       [](Text& t) { t.max = "m: f32[h: 6, q: QN] = max[k: KN](f32(bf16(s[h, q, k])))"; }},
       {"weights that are integers", [](Text& t) { t.after = "f32(i32(w[h, q, k]))"; }},
       {"a result by way of other types", [](Text& t) { t.result = "bf16(f16(o[h, q, n]))"; }},
       {"the greatest weight in place of their sum",
@@ -216,6 +288,12 @@ TEST_CASE("scores that are products alone, but for masks, are plain") {
   // A condition that no int holds is the text's.
   CHECK_FALSE(plain("select(k * 100000000 <= q * 100000000, s0[h, q, k], -inf)"));
   CHECK(plain("select(not bool(i32(k <= q and q - k < 64)), -inf, s0[h, q, k])"));
+  // What can be said of a condition is said, and asked of the rest.
+  const std::string both = source("select(k <= q and bias[q, k] < 1.0, s0[h, q, k], -inf)");
+  CHECK(absl::StrContains(both, "kPlain = false"));
+  CHECK(absl::StrContains(both, "return 0 <= m - n;"));
+  const std::string either = source("select(k <= q or bias[q, k] < 1.0, s0[h, q, k], -inf)");
+  CHECK(absl::StrContains(either, "return true;"));
   CHECK_FALSE(plain("s0[h, q, k] + select(k <= q, 0.0, -1000.0)"));
   CHECK_FALSE(plain("s0[h, q, k] + bias[q, k]"));
   CHECK_FALSE(plain("s0[h, q, k]", "-0.125"));  // the largest product is not the largest score

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -43,6 +44,23 @@ bool IsNothing(ValuePtr value) { return IsNumber(value, -INFINITY); }
 graph::ExprPtr Bare(graph::ExprPtr e) {
   while (e->op == Op::kCast) e = e->args[0];
   return e;
+}
+
+// What a cast of 16 bits to more has, which leaves all numbers as they are.
+graph::ExprPtr Widened(const graph::ExprPtr& e) {
+  return e->op == Op::kCast && graph::IsFloat(e->type) && IsHalf(e->args[0]->type) ? e->args[0] : e;
+}
+// What a tensor is a view of, through such casts, too.
+int WidenedBehind(const graph::Graph& graph, int tensor) {
+  for (;;) {
+    tensor = ViewedBy(graph, tensor);
+    const int node = graph.tensors[tensor].node;
+    if (node < 0 || !graph.nodes[node].map()) return tensor;
+    const graph::ExprPtr& value = graph.nodes[node].value;
+    const graph::ExprPtr of = Widened(value);
+    if (of == value || of->op != Op::kLoad) return tensor;
+    tensor = of->tensor;
+  }
 }
 
 // ---- the softmax between the products
@@ -104,10 +122,13 @@ absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool
   if (kernel->reduces.size() != (of_any == nullptr ? 2 : 3) || of_max == nullptr ||
       of_sum == nullptr)
     return No("between its products more than a softmax is reduced");
-  if (of_max->kind != Value::Kind::kLoad || of_max->tensor != score)
+  const ValuePtr load =
+      IsOp(of_max, Op::kCast) && IsHalf(of_max->args[0]->type) ? of_max->args[0] : of_max;
+  if (load->kind != Value::Kind::kLoad || load->tensor != score)
     return No("the softmax is not of what the first product makes");
+  if (of_max->type != DType::kF32) return No("the softmax is not of fp32");
   const Kernel::Root& root = kernel->roots[0];
-  if (!(of_max->index == root.address)) return No("scores and weights lie differently");
+  if (!(load->index == root.address)) return No("scores and weights lie differently");
   for (const DomainAxis& axis : domain->axes) {
     if (axis.role != Role::kReduced) continue;
     if (along.stride != 0) return No("its softmax is along several axes");
@@ -116,7 +137,7 @@ absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool
   }
   ValuePtr value = Bare(root.value);
   if (of_any != nullptr) {
-    if (!combines(any, graph::Combiner::kMax) || !IsAnySeen(of_any, of_max) ||
+    if (!combines(any, graph::Combiner::kMax) || !IsAnySeen(of_any, load) ||
         !IsOp(value, Op::kSelect))
       return No("between its products more than a softmax is reduced");
     const auto [result, turned] = Turned(value->args[0]);
@@ -197,7 +218,8 @@ absl::StatusOr<AttendPlaces> PlacesAt(int tensor, const Index& from, const Frame
 
 // ---- scores
 
-// What 0 <= index says where the condition holds, of all that it asks for; false: something else.
+// What 0 <= index says where the condition holds, of all that it asks for; false: it asks for
+// something else, too.
 bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
   // bool(i32(b)) is b.
   ValuePtr bare = condition;
@@ -209,21 +231,21 @@ bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
     return true;
   }
   if (IsOp(condition, Op::kNot)) return AddConditions(condition->args[0], !holds, all);
-  if (IsOp(condition, holds ? Op::kAnd : Op::kOr))
-    return AddConditions(condition->args[0], holds, all) &&
-           AddConditions(condition->args[1], holds, all);
+  if (IsOp(condition, holds ? Op::kAnd : Op::kOr)) {
+    const bool first = AddConditions(condition->args[0], holds, all);
+    return AddConditions(condition->args[1], holds, all) && first;
+  }
   return false;
 }
 
-// What a value is minus infinity without: `seen` gets it, nothing where that cannot be said so. The
-// side of the choice that is left; nullptr: it is no such choice.
-ValuePtr SeenSide(ValuePtr choice, std::vector<Index>& seen) {
+// What a value is minus infinity without: `seen` gets what of it can be said so, all of it if it is
+// to be `whole`, or nothing. The side of the choice that is left; nullptr: it is no such choice.
+ValuePtr SeenSide(ValuePtr choice, bool whole, std::vector<Index>& seen) {
   if (!IsOp(choice, Op::kSelect)) return nullptr;
   for (const bool holds : {true, false}) {
+    if (!IsNothing(choice->args[holds ? 2 : 1])) continue;
     std::vector<Index> conditions;
-    if (!IsNothing(choice->args[holds ? 2 : 1]) ||
-        !AddConditions(choice->args[0], holds, conditions))
-      continue;
+    if (!AddConditions(choice->args[0], holds, conditions) && whole) continue;
     seen.insert(seen.end(), conditions.begin(), conditions.end());
     return choice->args[holds ? 1 : 2];
   }
@@ -234,7 +256,7 @@ bool IsPositive(ValuePtr value) {
   return value->kind == Value::Kind::kConst && value->number > 0 && std::isfinite(value->number);
 }
 
-// Where a score is minus infinity, as far as it can be said.
+// Where a score is minus infinity, as far as it can be said: not everywhere where it is.
 void FindSeen(ValuePtr value, std::vector<Index>& seen) {
   value = Bare(value);
   if (IsOp(value, Op::kAdd)) {
@@ -243,7 +265,7 @@ void FindSeen(ValuePtr value, std::vector<Index>& seen) {
   } else if (IsOp(value, Op::kMul) || IsOp(value, Op::kDiv)) {
     if (IsPositive(value->args[1])) FindSeen(value->args[0], seen);
     if (IsOp(value, Op::kMul) && IsPositive(value->args[0])) FindSeen(value->args[1], seen);
-  } else if (const ValuePtr side = SeenSide(value, seen); side != nullptr) {
+  } else if (const ValuePtr side = SeenSide(value, false, seen); side != nullptr) {
     FindSeen(side, seen);
   }
 }
@@ -270,14 +292,14 @@ std::optional<double> ScaleOf(ValuePtr value, bool unrounded, std::vector<Index>
     case Op::kAdd:
       for (const int mask : {0, 1}) {
         std::vector<Index> conditions;
-        const ValuePtr side = SeenSide(Bare(value->args[mask]), conditions);
+        const ValuePtr side = SeenSide(Bare(value->args[mask]), true, conditions);
         if (side == nullptr || !IsNumber(side, 0)) continue;
         seen.insert(seen.end(), conditions.begin(), conditions.end());
         return of(1 - mask, 1);
       }
       return std::nullopt;
     case Op::kSelect: {
-      const ValuePtr side = SeenSide(value, seen);
+      const ValuePtr side = SeenSide(value, true, seen);
       return side != nullptr ? ScaleOf(side, unrounded, seen) : std::nullopt;
     }
     default:
@@ -292,11 +314,71 @@ class Former {
 
   absl::Status Run() {
     if (absl::Status s = Part(); !s.ok()) return s;
+    const ContractForm scores = form_.of_scores, values = form_.of_values;
+    const absl::Status whole = Joined();
+    if (whole.ok() && SeenByRows()) return whole;
+    // Heads of the same keys may be rows of one product and the batch's in the other, or lie behind
+    // rows in what is written; and a mask says nothing of rows that are heads' and queries'.
+    std::set<int64_t, std::greater<>> all = {scores.m, values.m};
+    for (int tensor : {form_.score, form_.weight, group_.roots()[0]}) {
+      for (int64_t extent : graph_.tensors[tensor].shape) all.insert(extent);
+    }
+    all.erase(0);
+    if (scores.m > 1 && values.m > 1) all.erase(1);
+    for (int64_t rows : all) {
+      auto of_scores = OfRows(*form_.scores, scores, rows);
+      auto of_values = OfRows(*form_.values, values, rows);
+      if (!of_scores || !of_values) continue;
+      form_.of_scores = *std::move(of_scores);
+      form_.of_values = *std::move(of_values);
+      if (Joined().ok() && (!whole.ok() || SeenByRows())) return absl::OkStatus();
+    }
+    form_.of_scores = scores;
+    form_.of_values = values;
+    return Joined();
+  }
+
+ private:
+  // The form of so many rows, the others' coordinates in the batch.
+  static std::optional<ContractForm> OfRows(const Analysis& part, ContractForm form, int64_t rows) {
+    if (form.m == rows) return form;
+    if (form.m % rows != 0) return std::nullopt;
+    const std::vector<DomainAxis>& axes = part.stages()->axes;
+    const auto one = std::find_if(form.m_axes.begin(), form.m_axes.end(),
+                                  [&](int axis) { return axes[axis].extent() == rows; });
+    if (one != form.m_axes.end()) {
+      const int axis = *one;
+      form.m_axes.erase(one);
+      form.batch_axes.insert(form.batch_axes.end(), form.m_axes.begin(), form.m_axes.end());
+      std::sort(form.batch_axes.begin(), form.batch_axes.end());
+      form.m_axes = {axis};
+    } else {
+      form.parts = form.m / rows;
+    }
+    form.batch *= form.m / rows;
+    form.m = rows;
+    return form;
+  }
+
+  // Of the parts as they are.
+  absl::Status Joined() {
+    form_.seen.clear();
+    form_.scale = 1;
+    form_.score_steps = 0;
     if (absl::Status s = Operands(); !s.ok()) return s;
     return Scores();
   }
 
- private:
+  // Whether it is known of runs of keys and of queries where scores are seen.
+  bool SeenByRows() const {
+    const auto kernel = BuildScores(form_);
+    return kernel.ok() && std::all_of(form_.seen.begin(), form_.seen.end(), [&](const Index& at) {
+             const Index rest = at.Without(kernel->frame.row).Without(kernel->frame.column);
+             return (rest.variables() & (BitOf(kernel->frame.row) | BitOf(kernel->frame.column))) ==
+                    0;
+           });
+  }
+
   // Makes the parts, and checks that they are what they should be.
   absl::Status Part() {
     int sums = 0, last = -1;
@@ -351,11 +433,10 @@ class Former {
     form_.keys = form_.of_scores.n;
     form_.head = form_.of_scores.k;
     form_.head_v = form_.of_values.n;
-    if (form_.head % 16 != 0 || form_.head > kMostElements || form_.head_v > kMostElements ||
-        form_.head_v % kEven != 0)
-      return No(
-          "rows of queries and keys have a multiple of 16 elements, those of values of 8, and "
-          "256 at the most");
+    for (int64_t elements : {form_.head, form_.head_v}) {
+      if (elements % kEven != 0 || elements > kMostElements)
+        return No("rows have a multiple of 8 elements, and 256 at the most");
+    }
     for (int64_t extent : {form_.queries, form_.keys, form_.batch}) {
       if (extent > kMostPlaces) return No("an axis has more than 2^30 elements");
     }
@@ -454,7 +535,6 @@ class Former {
     const auto kernel = BuildScores(form_);
     if (!kernel.ok()) return kernel.status();
     const ValuePtr value = kernel->roots[0].value;
-    if (value->type != DType::kF32) return No("the softmax is not of fp32");
     const auto scale = ScaleOf(value, unrounded_, form_.seen);
     form_.plain = scale && *scale * form_.scale > 0;
     if (form_.plain) {
@@ -493,10 +573,10 @@ AttendBetween BetweenOf(const graph::Graph& graph, int node, const InMemory& in_
     const std::vector<int> needed = NeededNodes(graph, {weight}, in_memory);
     for (auto id = needed.rbegin(); id != needed.rend(); ++id) {  // the last: others are before it
       const graph::Node& max = graph.nodes[*id];
-      if (!max.reduce || max.combiner != graph::Combiner::kMax ||
-          !graph::IsFloat(max.value->type) || max.value->op != Op::kLoad)
-        continue;
-      const int score = ViewedBy(graph, max.value->tensor);
+      if (!max.reduce || max.combiner != graph::Combiner::kMax) continue;
+      const graph::ExprPtr of = Widened(max.value);
+      if (of->op != Op::kLoad || !graph::IsFloat(of->type)) continue;
+      const int score = WidenedBehind(graph, of->tensor);
       if (in_memory(score)) continue;
       return {score, weight};
     }
@@ -518,8 +598,12 @@ std::unique_ptr<AttendForm> FormAttend(const Analysis& group, bool unrounded) {
 }
 
 absl::StatusOr<Kernel> BuildScores(const AttendForm& form, int width) {
-  return BuildContract(*form.scores, *form.scores->stages(), form.of_scores,
-                       width > 1 ? Lane::kN : Lane::kNone, width);
+  auto kernel = BuildContract(*form.scores, *form.scores->stages(), form.of_scores,
+                              width > 1 ? Lane::kN : Lane::kNone, width);
+  if (!kernel.ok()) return kernel;
+  ValuePtr& score = kernel->roots[0].value;
+  if (IsHalf(score->type)) score = kernel->values->Op(Op::kCast, DType::kF32, {score});
+  return kernel;
 }
 
 const Domain& DomainOf(const AttendForm& form) { return *form.values->stages(); }

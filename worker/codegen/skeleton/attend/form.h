@@ -60,7 +60,7 @@ struct AttendForm {
 
 // `unrounded`: scores keep their digits where they are rounded to 16 bits on the way.
 std::unique_ptr<AttendForm> FormAttend(const Analysis& group, bool unrounded);
-// What a kernel of scores computes, of so many neighbours along keys.
+// What a kernel of scores computes, in fp32, of so many neighbours along keys.
 absl::StatusOr<Kernel> BuildScores(const AttendForm& form, int width = 1);
 // The domain of the second product, with the group's roots.
 const Domain& DomainOf(const AttendForm& form);

@@ -220,6 +220,10 @@ FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane la
       const std::vector<Index> at = Unflatten(position, ExtentsOf(domain, axes));
       for (size_t i = 0; i < axes.size(); ++i) frame.axes[axes[i]] = at[i];
     };
+    if (form.parts > 1) {
+      m = FloorMod(b, form.parts) * form.m + m;
+      b = FloorDiv(b, form.parts);
+    }
     place(b, form.batch_axes);
     place(m, form.m_axes);
     place(n, form.n_axes);

@@ -58,6 +58,7 @@ struct ContractForm {
   absl::Status status;                                  // why it is none
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
+  int64_t parts = 1;  // of m_axes together, one behind the other: the batch's last coordinate
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
   bool unrounded = false;  // operands are what was rounded to 16 bits, with all its digits
   // All that it writes has 16 bits, and no digits of a sum are seen in it or in what is made of it
