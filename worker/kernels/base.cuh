@@ -664,12 +664,12 @@ template <class S> WS_DEVICE int saturate_round(float x) {
 
 // Floor division and the remainder with the divisor's sign; b != 0. The smallest number divided by -1
 // wraps.
-template <class T> WS_DEVICE T floor_div(T a, T b) {
+template <class T> WS_DEVICE constexpr T floor_div(T a, T b) {
   if (b == -1) return static_cast<T>(0 - static_cast<unsigned long long>(a));
   const T q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
-template <class T> WS_DEVICE T floor_mod(T a, T b) {
+template <class T> WS_DEVICE constexpr T floor_mod(T a, T b) {
   if (b == -1) return 0;
   const T r = a % b;
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;

@@ -3,6 +3,9 @@
 // is no NVRTC; what they compute and how fast is measured on a card.
 #include <google/protobuf/text_format.h>
 
+#include <cstring>
+#include <random>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,6 +19,8 @@
 
 namespace warpsmith::codegen {
 namespace {
+
+using absl::StrCat;
 
 // Of kernels whose registers are nearly all in use.
 constexpr int kMostSpill = 16;
@@ -369,6 +374,135 @@ TEST_CASE("a tile goes through the keys that its queries see") {
     INFO(binary.status().message());
     CHECK(binary.ok());
   }
+}
+
+// A condition on h, q and k, as the graph's text and as the proof's.
+struct Condition {
+  std::string graph, proof;
+};
+class Conditions {
+ public:
+  explicit Conditions(uint64_t seed) : engine_(seed) {}
+
+  Condition Draw(int depth) {
+    const int kind = depth == 0 ? 0 : Below(4);
+    if (kind == 0) return Comparison();
+    const Condition a = Draw(depth - 1);
+    if (kind == 3) return {StrCat("not (", a.graph, ")"), StrCat("!(", a.proof, ")")};
+    const Condition b = Draw(depth - 1);
+    return {StrCat("(", a.graph, kind == 1 ? ") and (" : ") or (", b.graph, ")"),
+            StrCat("(", a.proof, kind == 1 ? ") && (" : ") || (", b.proof, ")")};
+  }
+
+ private:
+  int Below(int n) { return static_cast<int>(engine_() % n); }
+  const char* OneOf(std::initializer_list<const char*> all) {
+    return *(all.begin() + Below(static_cast<int>(all.size())));
+  }
+  // Of two sides, each a multiple of an index and a number, or what is left of one by division.
+  Condition Comparison() {
+    const Condition left = Side(), right = Side();
+    const char* const compared = OneOf({" <= ", " < ", " >= ", " > "});
+    return {StrCat(left.graph, compared, right.graph), StrCat(left.proof, compared, right.proof)};
+  }
+  Condition Side() {
+    const std::string index =
+        OneOf({"q", "k", "q", "k", "q - k", "h * 7", "q + k", "k + h * 3", "0", "2 * k", "3 * q"});
+    const std::string shifted = StrCat("(", index, " + ", Below(40), " - ", Below(20), ")");
+    const int by = 2 + Below(9);
+    switch (Below(6)) {
+      case 0:
+        return {StrCat(shifted, " / ", by), StrCat("over(", shifted, ", ", by, ")")};
+      case 1:
+        return {StrCat(shifted, " % ", by), StrCat("left(", shifted, ", ", by, ")")};
+      default:
+        return {shifted, shifted};
+    }
+  }
+
+  std::mt19937_64 engine_;
+};
+
+// Proofs that what is not seen is what the graph masks, of heads in rows or in the batch: where
+// scores are plain that are the same, else all that is not seen is masked. And that a tile goes
+// through all keys that any of its queries sees, and asks wherever one does not.
+constexpr char kMaskProof[] = R"(
+__device__ constexpr int over(int a, int b) { return (a - (a % b + b) % b) / b; }
+__device__ constexpr int left(int a, int b) { return (a % b + b) % b; }
+)";
+constexpr char kOneMaskProof[] = R"(
+STRUCT
+__device__ constexpr bool GLUE_masks() {
+  GLUE g{};
+  for (int b = 0; b < BATCH; ++b) {
+    for (int tile = 0; tile < ROWS; tile += 16) {
+      const int end = tile + 16 < ROWS ? tile + 16 : ROWS;
+      const ws::AttendKeys keys = g.keys(b, tile, end), clear = g.clear(b, tile, end);
+      if (keys.from < 0 || keys.to > KN || clear.from < 0 || clear.to > KN) return false;
+      for (int row = tile; row < end; ++row) {
+        for (int k = 0; k < KN; ++k) {
+          const int h = HEAD, q = QUERY;
+          const bool wanted = WANTED, seen = g.seen(b, row, k);
+          if (GLUE::kPlain ? wanted != seen : wanted && !seen) return false;
+          if (wanted && (k < keys.from || k >= keys.to)) return false;
+          if (!seen && k >= clear.from && k < clear.to) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+static_assert(GLUE_masks());
+)";
+
+TEST_CASE("what a tile leaves out is masked, and where it does not ask all is seen") {
+  device::Compiler* compiler = Hopper();
+  if (compiler == nullptr) return;
+  constexpr int kMasks = 120;
+  Conditions conditions(20261129);
+  std::string proofs = StrCat("#include <warpsmith/attend.cuh>\n", kMaskProof);
+  int plain = 0, folded = 0;
+  for (int i = 0; i < kMasks; ++i) {
+    const Condition wanted = conditions.Draw(i % 3);
+    Text text;
+    text.queries = i % 4 == 0 ? 1 : 37, text.keys = 29 + i % 2;
+    text.score = StrCat("select(", wanted.graph, ", s0[h, q, k], -inf)");
+    v1::Schedule schedule;
+    schedule.add_groups()->add_roots("z");
+    schedule.mutable_groups(0)->mutable_attend();
+    const auto plan = Lower(ParseOrDie(Attention(text)), schedule, Target());
+    INFO(wanted.graph << ": " << plan.status().message());
+    // Nothing is left of products where a condition never holds.
+    if (absl::StrContains(plan.status().message(), "two products and a softmax")) continue;
+    REQUIRE(plan.ok());
+    const std::string& source = plan->source();
+    const auto after = [&](const char* what) {
+      const size_t at = source.find(what) + strlen(what);
+      return source.substr(at, source.find_first_of(",;", at) - at);
+    };
+    const std::string glue = after("using Glue = "), batch = after("kBatch = ");
+    const size_t at = source.find(StrCat("struct ", glue, " {"));
+    const std::string name = StrCat(glue, "_", i);
+    const bool in_rows = batch == "2";
+    proofs += absl::StrReplaceAll(
+        kOneMaskProof,
+        {{"STRUCT", absl::StrReplaceAll(source.substr(at, source.find("\n};", at) + 4 - at),
+                                        {{StrCat("struct ", glue), StrCat("struct ", name)}})},
+         {"GLUE", name},
+         {"BATCH", batch},
+         {"ROWS", after("kQueries = ")},
+         {"KN", StrCat(text.keys)},
+         {"HEAD", in_rows ? "b * 3 + row" : "b"},
+         {"QUERY", in_rows ? "0" : "row"},
+         {"WANTED", wanted.proof}});
+    plain += absl::StrContains(source, "kPlain = true");
+    folded += in_rows;
+  }
+  CHECK(plain > kMasks / 4);
+  CHECK(folded > kMasks / 8);
+  const auto binary = compiler->Compile(proofs, kLimit);
+  INFO(binary.status().message());
+  CHECK(binary.ok());
 }
 
 TEST_CASE("kernels of attention have all they need in registers") {
