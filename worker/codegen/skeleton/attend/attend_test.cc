@@ -288,6 +288,13 @@ TEST_CASE("scores that are products alone, but for masks, are plain") {
   CHECK(masked("select(k <= q, qk[h, q, k], -inf) * 0.125"));
   CHECK(masked("(qk[h, q, k] + select(k <= q, 0.0, -inf)) / 8.0"));
   CHECK(masked("f32(bf16(select(k <= q, qk[h, q, k], -inf) / 8.0))"));
+  for (const char* seen :
+       {"select(k > q, 1.0, 0.0) == 0.0", "select(k > q, 0.0, 1.0) != 0.0", "bool(f32(k <= q))",
+        "not bool(select(q < k, 1.0, 0.0))", "1.0 == f32(bf16(select(k <= q, 1.0, 0.0)))"}) {
+    INFO(seen);
+    CHECK(masked(StrCat("select(", seen, ", s0[h, q, k], -inf)")));
+  }
+  CHECK_FALSE(plain("select(select(k <= q, 1.0, 2.0) == 1.0, s0[h, q, k], -inf)"));
   CHECK_FALSE(plain("select(k <= q, qk[h, q, k], -inf) * -0.125"));
   CHECK_FALSE(plain("f32(i32(s0[h, q, k]))"));
   // A condition that no int holds is the text's.

@@ -218,6 +218,44 @@ absl::StatusOr<AttendPlaces> PlacesAt(int tensor, const Index& from, const Frame
 
 // ---- scores
 
+// What a condition comes to: another one, or that it does not hold.
+struct Said {
+  ValuePtr condition;
+  bool holds;
+};
+// x == number, of x that is 0 or 1 by a condition, as tables of masks are.
+std::optional<Said> Equals(ValuePtr x, double number) {
+  x = Bare(x);
+  ValuePtr condition = nullptr;
+  bool then = true;  // what x is where that holds
+  if (IsOp(x, Op::kCast) && x->args[0]->type == DType::kBool) {
+    condition = x->args[0];
+  } else if (IsOp(x, Op::kSelect)) {
+    then = IsNumber(x->args[1], 1);
+    if (IsNumber(x->args[1], then ? 1 : 0) && IsNumber(x->args[2], then ? 0 : 1))
+      condition = x->args[0];
+  }
+  if (condition == nullptr || (number != 0 && number != 1)) return std::nullopt;
+  return Said{condition, then == (number == 1)};
+}
+// Of a condition that asks for an element of such a table.
+std::optional<Said> OfTable(ValuePtr condition) {
+  if (IsOp(condition, Op::kCast) && graph::IsFloat(condition->args[0]->type)) {
+    auto said = Equals(condition->args[0], 0);
+    if (said) said->holds = !said->holds;
+    return said;
+  }
+  if (!IsOp(condition, Op::kEq) && !IsOp(condition, Op::kNe)) return std::nullopt;
+  for (const int number : {0, 1}) {
+    const ValuePtr to = condition->args[number];
+    if (to->kind != Value::Kind::kConst || !graph::IsFloat(to->type)) continue;
+    auto said = Equals(condition->args[1 - number], to->number);
+    if (said && condition->op == Op::kNe) said->holds = !said->holds;
+    return said;
+  }
+  return std::nullopt;
+}
+
 // What 0 <= index says where the condition holds, of all that it asks for; false: it asks for
 // something else, too.
 bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
@@ -231,6 +269,8 @@ bool AddConditions(ValuePtr condition, bool holds, std::vector<Index>& all) {
     return true;
   }
   if (IsOp(condition, Op::kNot)) return AddConditions(condition->args[0], !holds, all);
+  if (const auto said = OfTable(condition))
+    return AddConditions(said->condition, said->holds == holds, all);
   if (IsOp(condition, holds ? Op::kAnd : Op::kOr)) {
     const bool first = AddConditions(condition->args[0], holds, all);
     return AddConditions(condition->args[1], holds, all) && first;
