@@ -20,6 +20,7 @@
 //     static constexpr float kScale  positive; of plain scores, in units of log2
 //     void score(b, q, k, s[kTogether])   makes others, of neighbouring keys, of products; places are inside
 //     static constexpr bool kOrZero  whether queries that attend to nothing get 0; else NaN
+//     static constexpr bool kNoNan   whether queries get 0 that attend to nothing, or to a score that is NaN or infinite
 #pragma once
 
 #include <warpsmith/contract_pack.cuh>
@@ -373,7 +374,11 @@ struct Attend {
   }
 
   // By what a row's sums are multiplied; of one that sees nothing they are 0.
-  static WS_DEVICE float over(float sum) { return sum != 0 || !Glue::kOrZero ? 1.0f / sum : 0.0f; }
+  static WS_DEVICE float over(float sum) {
+    if (Glue::kNoNan) return sum > 0 ? 1.0f / sum : 0.0f;
+    return sum != 0 || !Glue::kOrZero ? 1.0f / sum : 0.0f;
+  }
+  static WS_DEVICE float result(float sum, float by) { return Glue::kNoNan && by == 0 ? 0.0f : sum * by; }
 
   WS_DEVICE void finish(int group, const Glue& g, const Tile& tile, Rows& rows, Sums& sums, const hopper::Map& out) {
     float by[2];
@@ -392,7 +397,7 @@ struct Attend {
     for (int i = 0; i < kColumnsV / 16; ++i) {
       unsigned two[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) two[j] = pair_of<typename C::Element>(sums[8 * i + 2 * j] * by[j % 2], sums[8 * i + 2 * j + 1] * by[j % 2]);
+      for (int j = 0; j < 4; ++j) two[j] = pair_of<typename C::Element>(result(sums[8 * i + 2 * j], by[j % 2]), result(sums[8 * i + 2 * j + 1], by[j % 2]));
       const int row = thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, byte = i % 4 * 32 + lane / 16 * 16;
       hopper::store_matrices(to + i / 4 * C::kTileQ * hopper::kRowBytes + hopper::swizzled(row, byte), two[0], two[1], two[2], two[3]);
     }
@@ -462,7 +467,8 @@ struct Attend {
         }
         const float by = over(total);
         *reinterpret_cast<uint2*>(to + hopper::swizzled(row, column * 2)) =
-            make_uint2(pair_of<typename C::Element>(value[0] * by, value[1] * by), pair_of<typename C::Element>(value[2] * by, value[3] * by));
+            make_uint2(pair_of<typename C::Element>(result(value[0], by), result(value[1], by)),
+                       pair_of<typename C::Element>(result(value[2], by), result(value[3], by)));
       }
       hopper::fence_async();
       hopper::group_sync(1 + kGroups + group, 128);

@@ -332,6 +332,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   text.Line(StrCat("using Index = ", fits ? "int" : "long long", ";"));
   text.Line(StrCat("static constexpr bool kPlain = ", Bool(form.plain), ";"));
   text.Line(StrCat("static constexpr bool kOrZero = ", Bool(form.or_zero), ";"));
+  text.Line(StrCat("static constexpr bool kNoNan = ", Bool(form.no_nan), ";"));
   text.Line(StrCat("static constexpr int kTogether = ", together, ";"));
   text.Line(StrCat("static constexpr float kScale = ",
                    Literal(graph::DType::kF32, form.plain ? form.scale * M_LOG2E : 1, 0), ";"));

@@ -139,6 +139,14 @@ TEST_CASE("attention is one kernel") {
          t.score = kCausal;
          t.after = "select(not bool(any[h, q]), 0.0, w[h, q, k])";
        }},
+      {"weights that are NaN are 0",
+       [](Text& t) { t.after = "select(isnan(w[h, q, k]), 0.0, w[h, q, k])"; }},
+      {"and those that are infinite something else",
+       [](Text& t) {
+         t.after =
+             "select(w[h, q, k] == inf, 3e38, select(w[h, q, k] == -inf, -3e38,"
+             " select(isnan(w[h, q, k]), 0.0, w[h, q, k])))";
+       }},
       {"heads of 256", [](Text& t) { t.head = t.head_v = 256; }},
       {"heads of 80 and 72", [](Text& t) { t.head = 80, t.head_v = 72; }},
       {"heads of 8 times an odd number", [](Text& t) { t.head = t.head_v = 120; }},
@@ -235,6 +243,12 @@ TEST_CASE("what is no attention in one kernel is made otherwise") {
       {"values of other keys", [](Text& t) { t.values = "f32(v[h / 3, (k + 1) % 200, n])"; }},
       {"the softmax of other scores than those of the maximum",
        [](Text& t) { t.max = "m: f32[h: 6, q: QN] = max[k: KN](f32(bf16(s[h, q, k])))"; }},
+      {"weights that are 1 where they are NaN",
+       [](Text& t) { t.after = "select(isnan(w[h, q, k]), 1.0, w[h, q, k])"; }},
+      {"weights that are 0 where scores are NaN",
+       [](Text& t) { t.after = "select(isnan(s[h, q, k]), 0.0, w[h, q, k])"; }},
+      {"weights that are 0 where they are 1",
+       [](Text& t) { t.after = "select(w[h, q, k] == 1.0, 0.0, w[h, q, k])"; }},
       {"weights that are integers", [](Text& t) { t.after = "f32(i32(w[h, q, k]))"; }},
       {"a result by way of other types", [](Text& t) { t.result = "bf16(f16(o[h, q, n]))"; }},
       {"the greatest weight in place of their sum",

@@ -86,14 +86,34 @@ bool IsAnySeen(ValuePtr value, ValuePtr score) {
           (Bare(test->args[1]) == score && IsNothing(test->args[0])));
 }
 
+// What a weight is made of that is replaced where it is not finite: NaN by 0, as `no_nan` says
+// then, and infinities, which a weight never is, by anything.
+ValuePtr WithoutReplaced(ValuePtr value, bool& no_nan) {
+  value = Bare(value);
+  std::vector<ValuePtr> tested;
+  for (; IsOp(value, Op::kSelect); value = Bare(value->args[2])) {
+    const ValuePtr test = value->args[0];
+    const bool of_nan = IsOp(test, Op::kIsNan) && IsNumber(value->args[1], 0);
+    const bool of_infinity = IsOp(test, Op::kEq) && (IsNumber(test->args[1], INFINITY) ||
+                                                     IsNumber(test->args[1], -INFINITY));
+    if (!of_nan && !of_infinity) break;
+    no_nan = no_nan || of_nan;
+    tested.push_back(Bare(test->args[0]));
+  }
+  const bool same =
+      std::all_of(tested.begin(), tested.end(), [&](ValuePtr one) { return one == value; });
+  return same ? value : nullptr;
+}
+
 // An axis of the scores' tensor.
 struct Along {
   int64_t stride = 0, extent = 1;
 };
 
 // Whether the group's only root is the softmax of `score`, a tensor in memory. `along`: the axis;
-// `or_zero`: whether rows of which nothing is seen are 0.
-absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool& or_zero) {
+// `or_zero`, `no_nan`: as the form has them.
+absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool& or_zero,
+                          bool& no_nan) {
   const absl::StatusOr<Domain>& domain = weights.stages();
   if (!domain.ok()) return domain.status();
   const absl::StatusOr<Kernel>& kernel = weights.PointsOf(*domain);
@@ -135,7 +155,8 @@ absl::Status CheckSoftmax(const Analysis& weights, int score, Along& along, bool
     along = {root.address.CoefficientOf(axis.variable), axis.extent()};
     if (along.stride == 0) return No("its softmax is along a part of an axis");
   }
-  ValuePtr value = Bare(root.value);
+  ValuePtr value = WithoutReplaced(root.value, no_nan);
+  if (value == nullptr) return No("weights are not a softmax' alone");
   if (of_any != nullptr) {
     if (!combines(any, graph::Combiner::kMax) || !IsAnySeen(of_any, load) ||
         !IsOp(value, Op::kSelect))
@@ -444,7 +465,8 @@ class Former {
       return all;
     };
     const Analysis weights(graph_, {form_.weight}, with(form_.score));
-    if (absl::Status s = CheckSoftmax(weights, form_.score, along_, form_.or_zero); !s.ok())
+    if (absl::Status s = CheckSoftmax(weights, form_.score, along_, form_.or_zero, form_.no_nan);
+        !s.ok())
       return s;
     form_.scores = std::make_unique<Analysis>(graph_, std::vector<int>{form_.score}, memory);
     form_.values = std::make_unique<Analysis>(graph_, group_.roots(), with(form_.weight));

@@ -47,6 +47,7 @@ struct AttendForm {
   // A score is minus infinity where one of these, of the scores' kernel's b, m and n, is negative.
   std::vector<Index> seen;
   bool or_zero = false;    // queries that see nothing get 0; else NaN, as a softmax of nothing is
+  bool no_nan = false;     // and those whose weights are NaN, too
   double score_steps = 0;  // simple operations of a score, beside those of plain ones
 
   // Multiplications with their additions, of all keys.
