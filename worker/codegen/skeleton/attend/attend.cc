@@ -101,16 +101,13 @@ int64_t BlocksOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Tar
   return knobs.split() > 1 ? tiles * knobs.split() : std::min<int64_t>(tiles, target.sm_count);
 }
 
-// Of all tiles, by the multiprocessors in waves. Later keys that are not seen are not multiplied:
-// half of them, if later queries see more.
+// Of all tiles, by the multiprocessors in waves. Steps of keys that nobody sees are left out.
 double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
   const auto sms = static_cast<double>(target.sm_count);
   const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
   const double rows = kGroupQueries * static_cast<double>(knobs.groups());
-  const double part = form.seen.empty() ? 1 : 0.5 + rows / static_cast<double>(2 * form.keys);
-  const double keys =
-      std::min(1.0, part) *
-      static_cast<double>(CeilDiv(form.keys, int64_t{knobs.keys()} * knobs.split()) * knobs.keys());
+  const double keys = knobs.keys() * form.StepsOfTile(int64_t{kGroupQueries} * knobs.groups(),
+                                                      knobs.keys(), knobs.split());
   const double products = rows * keys * static_cast<double>(form.head + form.head_v) * sms /
                           (kReached * target.tensor_products_per_second);
   const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;

@@ -557,8 +557,9 @@ TEST_CASE("kernels of attention have all they need in registers") {
 }
 
 TEST_CASE("blocks share keys where there are fewer tiles than multiprocessors") {
-  const auto split = [](int64_t queries, int64_t keys) {
+  const auto split = [](int64_t queries, int64_t keys, const std::string& score = "s0[h, q, k]") {
     Text text;
+    text.score = score;
     text.queries = queries, text.keys = keys;
     const graph::Graph graph = ParseOrDie(Attention(text));
     const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
@@ -570,6 +571,7 @@ TEST_CASE("blocks share keys where there are fewer tiles than multiprocessors") 
   CHECK(split(128, 8192) > 1);
   CHECK(split(8192, 8192) == 1);
   CHECK(split(1, 64) == 1);  // a step or two are not worth a meeting
+  CHECK(split(128, 8192, "select(k <= q and q - k < 64, s0[h, q, k], -inf)") == 1);
 }
 
 TEST_CASE("what knobs of attention may not say") {

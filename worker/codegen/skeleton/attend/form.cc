@@ -601,12 +601,18 @@ class Former {
     form_.plain = scale && *scale * form_.scale > 0;
     if (form_.plain) {
       form_.scale *= *scale;
-      return absl::OkStatus();
+    } else {
+      form_.seen.clear();
+      FindSeen(value, form_.seen);
+      for (ValuePtr one : kernel->values->Closure({value})) {
+        if (one->kind == Value::Kind::kOp) form_.score_steps += StepsOf(one->op);
+      }
     }
-    form_.seen.clear();
-    FindSeen(value, form_.seen);
-    for (ValuePtr one : kernel->values->Closure({value})) {
-      if (one->kind == Value::Kind::kOp) form_.score_steps += StepsOf(one->op);
+    form_.reach.clear();
+    for (const Index& index : form_.seen) {
+      const Variable &q = kernel->frame.row, &k = kernel->frame.column;
+      const Index rest = index.Without(q).Without(k);
+      form_.reach.push_back({index.CoefficientOf(q), index.CoefficientOf(k), rest.range().high});
     }
     return absl::OkStatus();
   }
@@ -644,6 +650,30 @@ AttendBetween BetweenOf(const graph::Graph& graph, int node, const InMemory& in_
     }
   }
   return {};
+}
+
+double AttendForm::StepsOfTile(int64_t rows, int64_t keys_of_step, int64_t split) const {
+  constexpr int64_t kMostTiles = 64;  // of more some are asked
+  const int64_t tiles = (queries + rows - 1) / rows, asked = std::min(tiles, kMostTiles);
+  int64_t steps = 0;
+  for (int64_t i = 0; i < asked; ++i) {
+    const int64_t q = i * tiles / asked * rows, last = std::min(q + rows, queries) - 1;
+    int64_t from = 0, to = keys;
+    for (const Reach& one : reach) {
+      const int64_t edge = one.rest + one.by_q * (folded > 1 ? 0 : one.by_q > 0 ? last : q);
+      if (one.by_k > 0) {
+        if (edge < 0) from = std::max(from, (one.by_k - 1 - edge) / one.by_k);
+      } else if (edge < 0) {
+        to = 0;
+      } else if (one.by_k < 0) {
+        to = std::min(to, edge / -one.by_k + 1);
+      }
+    }
+    if (from >= to) continue;
+    const int64_t of_tile = (to - 1) / keys_of_step - from / keys_of_step + 1;
+    steps += (of_tile + split - 1) / split;
+  }
+  return static_cast<double>(steps) / static_cast<double>(asked);
 }
 
 bool AttendForm::later_longer(const Kernel& kernel) const {

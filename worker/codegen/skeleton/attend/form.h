@@ -46,6 +46,12 @@ struct AttendForm {
   bool plain = false;
   // A score is minus infinity where one of these, of the scores' kernel's b, m and n, is negative.
   std::vector<Index> seen;
+  // The same for the estimate: it is, where 0 > rest + by_q q + by_k k, whatever of the batch it
+  // is.
+  struct Reach {
+    int64_t by_q, by_k, rest;
+  };
+  std::vector<Reach> reach;
   bool or_zero = false;    // queries that see nothing get 0; else NaN, as a softmax of nothing is
   bool no_nan = false;     // and those whose weights are NaN, too
   double score_steps = 0;  // simple operations of a score, beside those of plain ones
@@ -55,6 +61,9 @@ struct AttendForm {
     return static_cast<double>(batch) * static_cast<double>(queries) * static_cast<double>(keys) *
            static_cast<double>(head + head_v);
   }
+  // Steps of so many keys that a tile of so many queries takes, of each of `split` blocks that
+  // share it, on the average.
+  double StepsOfTile(int64_t rows, int64_t keys_of_step, int64_t split) const;
   // Whether later queries see more keys than earlier ones.
   bool later_longer(const Kernel& kernel) const;
 };
