@@ -159,7 +159,7 @@ def places(m: Module, device: str) -> None:
 
 
 def mask_of(draw: random.Random, m: Module, device: str) -> str:
-    """What is seen: adds lines that make `seen`, which goes with (B, H, S, T); its name."""
+    """Adds lines that make `seen`, bools that go with (B, H, S, T); what kind of mask it is."""
     s = m.sizes
     at_end = " + (T - S)" if s["keys"] >= s["queries"] and draw.random() < 0.7 else ""
     window = draw.choice((1, 16, 63, 64, 100, 128, 256, 500, 1024))
@@ -224,7 +224,7 @@ def mask_of(draw: random.Random, m: Module, device: str) -> str:
 
 
 def bias_of(draw: random.Random, m: Module, device: str) -> str:
-    """Adds lines that make `bias`, which is added to scores and goes with (B, H, S, T); its name."""
+    """Adds lines that make `bias`, which goes with (B, H, S, T) and is added to scores; what kind it is."""
     given = {
         "bias": "torch.randn(S, T, dtype=TYPE)",
         "bias_of_heads": "torch.randn(1, H, S, T, dtype=TYPE)",
@@ -309,6 +309,7 @@ def scores(draw: random.Random, m: Module) -> None:
 
 
 def masked(draw: random.Random, m: Module) -> None:
+    """What becomes of s before the softmax."""
     kinds = draw.choice(("", "mask", "mask", "mask", "mask", "mask", "bias", "both"))
     if draw.random() < 0.15:
         m.say("cap")
@@ -331,6 +332,7 @@ def masked(draw: random.Random, m: Module) -> None:
 
 
 def softmax(draw: random.Random, m: Module) -> None:
+    """p, of s."""
     way = draw.choice(("plain",) * 4 + ("32",) * 3 + ("float", "float", "written", "sink"))
     m.say({"32": "softmax32", "float": "softmax_float", "plain": ""}.get(way, way))
     m.lines(*{"plain": ["p = F.softmax(s, dim=-1)"],
@@ -367,6 +369,7 @@ def written_out(draw: random.Random, m: Module) -> None:
 
 
 def result(draw: random.Random, m: Module) -> None:
+    """What is returned of y, (B, H, S, V)."""
     way = draw.choice(("", "", "", "turned", "joined", "joined", "joined", "projected", "gated", "float"))
     if way == "projected" and m.sizes["heads"] * m.sizes["size_v"] > PROJECTED:
         way = "joined"

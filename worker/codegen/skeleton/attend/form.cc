@@ -387,6 +387,8 @@ class Former {
     all.erase(0);
     if (scores.m > 1 && values.m > 1) all.erase(1);
     for (int64_t rows : all) {
+      // Heads of few queries share what is read of keys as rows of one.
+      if (whole.ok() && rows < kMostFolded) break;
       auto of_scores = OfRows(*form_.scores, scores, rows);
       auto of_values = OfRows(*form_.values, values, rows);
       if (!of_scores || !of_values) continue;
