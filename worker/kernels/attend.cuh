@@ -304,7 +304,9 @@ struct Attend {
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
     for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
-      const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
+      Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
+      // Of two steps, if the compiler knew it, the loop would be none: what is before and behind it would mix and not fit registers.
+      asm volatile("" : "+r"(steps.first));
       const AttendKeys clear = g.clear(tile.batch, tile.query, tile.end);
       Rows rows{{0, 0}, {0, 0}, {0, 0}};
 #pragma unroll

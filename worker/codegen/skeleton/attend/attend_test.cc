@@ -532,16 +532,19 @@ TEST_CASE("kernels of attention have all they need in registers") {
   struct Case {
     int64_t head;
     const char* knobs;
+    int64_t keys = 1000;
   };
   for (const Case& c : {Case{64, ""}, Case{64, "attend { groups: 3 keys: 96 }"},
                         Case{128, "attend { groups: 2 keys: 128 stages: 2 }"},
                         Case{128, "attend { groups: 1 keys: 64 stages: 3 }"}, Case{192, ""},
                         Case{128, "attend { groups: 1 keys: 64 split: 4 }"}, Case{256, ""},
-                        Case{256, "attend { groups: 2 keys: 64 stages: 2 }"}}) {
+                        Case{256, "attend { groups: 2 keys: 64 stages: 2 }"},
+                        // Two steps.
+                        Case{128, "attend { groups: 2 keys: 128 stages: 2 }", 256}}) {
     for (const char* score : {"s0[h, q, k]", kCausal, "s0[h, q, k] + bias[q, k]"}) {
       Text text;
       text.head = text.head_v = c.head;
-      text.queries = text.keys = 1000;
+      text.queries = text.keys = c.keys;
       text.score = score;
       const auto plan = PlanOf(ParseOrDie(Attention(text)), c.knobs);
       INFO(c.head << " " << c.knobs << " " << score << ": " << plan.status().message());
