@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/codegen/fuse/fusion.h"
+#include "worker/codegen/fuse/products.h"
 #include "worker/codegen/skeleton/attend/form.h"
 
 namespace warpsmith::codegen {
@@ -51,31 +52,80 @@ void Fusion::MergeAttentionInto(size_t p) {
   }
   const std::set<int> before = stored_;
   for (int t : within) stored_.erase(t);
-  std::vector<Part> operands;
+  std::vector<Part> others;
   double then = 0;
+  const auto store = [&](int t) {
+    stored_.insert(t);
+    others.push_back({.roots = {t}});
+    others.back().seconds = Estimate({t}).value_or(1);
+    then += others.back().seconds;
+  };
+  const int product = graph_.nodes[attention->first].outputs[0];
   for (const graph::ExprPtr& factor : attention->factors) {
     const int t = HalfBehind(factor);
-    if (t < 0 || t == attention->weight ||
-        DependsOn(t, {graph_.nodes[attention->first].outputs[0]}))
-      continue;
-    stored_.insert(t);
-    operands.push_back({.roots = {t}});
-    operands.back().seconds = Estimate({t}).value_or(1);
-    then += operands.back().seconds;
+    if (t >= 0 && t != attention->weight && !DependsOn(t, {product})) store(t);
   }
-  attends_ = true;
-  const auto one = Estimate(end);
-  attends_ = false;
-  then += one.value_or(0);
-  if (!one || skeleton_ != v1::Group::kAttend || then >= seconds) {
+  Part& part = parts_[p];
+  auto one = AttentionTo(end, *attention);
+  if (one.seconds && one.turned >= 0) store(one.turned);
+  const bool whole = one.seconds.has_value();
+  if (!whole) {  // what is made of its result is another group
+    const int result = HalfOf(attention->second);
+    if (result >= 0 && result != end[0]) one = AttentionTo({result}, *attention);
+    if (one.seconds) {
+      if (one.turned >= 0) store(one.turned);
+      stored_.insert(result);
+      others.push_back(
+          {.roots = {result}, .seconds = *one.seconds, .product = true, .attends = true});
+      then += *one.seconds;
+      one.seconds = Estimate(end);
+    }
+  }
+  then += one.seconds.value_or(0);
+  if (!one.seconds || then >= seconds) {
     stored_ = before;
     return;
   }
-  parts_[p].seconds = *one;
-  parts_[p].product = parts_[p].attends = true;
+  part.seconds = *one.seconds;
+  if (whole) part.product = part.attends = true;
   std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
-  parts_.insert(parts_.begin(), operands.begin(), operands.end());
+  parts_.insert(parts_.begin(), others.begin(), others.end());
   for (Part& part : parts_) part.reads = ReadsOf(part.roots);
+}
+
+Fusion::AsOne Fusion::AttentionTo(const Roots& end, const Attention& attention) {
+  const auto estimate = [&](int turned) -> AsOne {
+    attends_ = true;
+    const auto one = Estimate(end);
+    attends_ = false;
+    if (!one || skeleton_ != v1::Group::kAttend) return {};
+    return {*one, turned};
+  };
+  AsOne one = estimate(-1);
+  for (const graph::ExprPtr& factor : attention.factors) {
+    for (const graph::ExprPtr& load : LoadsBehind(factor)) {
+      const int t = load->tensor;
+      if (one.seconds || !Moves(t) || !IsHalf(graph_.tensors[t].type) || stored_.count(t) > 0 ||
+          DependsOn(t, {graph_.nodes[attention.first].outputs[0]}))
+        continue;
+      stored_.insert(t);
+      one = estimate(t);
+      stored_.erase(t);
+    }
+  }
+  return one;
+}
+
+int Fusion::HalfOf(int node) const {
+  const int sum = graph_.nodes[node].outputs[0];
+  for (size_t id = node + 1; id < graph_.nodes.size(); ++id) {
+    const graph::Node& map = graph_.nodes[id];
+    if (!map.map() || !IsHalf(graph_.tensors[map.outputs[0]].type)) continue;
+    graph::ExprPtr e = map.value;
+    while (e->op == graph::Op::kCast) e = e->args[0];
+    if (e->op == graph::Op::kLoad && ViewedBy(graph_, e->tensor) == sum) return map.outputs[0];
+  }
+  return -1;
 }
 
 void Fusion::MergeAttention() {

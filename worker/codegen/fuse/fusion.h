@@ -82,7 +82,17 @@ class Fusion {
   // Stored tensors that are not any more if it is one group, parts_[p]: what leads from the first
   // product to the second, and views that would be written for these products alone.
   std::set<int> StoredWithin(const Attention& attention, size_t p) const;
-  // Makes an attention that ends in parts_[p] one group, where that is quicker.
+  // As one group that ends in these roots; `turned`: a view of an operand that is written for it,
+  // whose elements do not lie beside each other, or -1.
+  struct AsOne {
+    std::optional<double> seconds;  // nothing: it is none
+    int turned = -1;
+  };
+  AsOne AttentionTo(const Roots& end, const Attention& attention);
+  // The first map that has a sum's elements in 16 bits; -1: there is none.
+  int HalfOf(int node) const;
+  // Makes an attention that ends in parts_[p], or behind which only maps lead there, one group
+  // where that is quicker.
   void MergeAttentionInto(size_t p);
   void MergeAttention();
   // What a factor is moved from or made of, one after the other: loads, through casts and products

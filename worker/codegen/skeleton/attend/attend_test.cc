@@ -179,6 +179,29 @@ TEST_CASE("operands that maps make are written where they are beside each other"
   CHECK(absl::StrContains(SkeletonsOf(graph), "attend"));
 }
 
+TEST_CASE("keys that lie turned are written, and what follows attention is another kernel") {
+  const auto skeletons = [](const char* keys, const char* key, const char* result) {
+    return SkeletonsOf(ParseOrDie(
+        {"input x: bf16[8, 1024, 64] ~ normal", StrCat("input y: bf16[8, ", keys, "] ~ normal"),
+         "input v: bf16[8, 1024, 64] ~ normal", "input g: bf16[8, 1024, 64] ~ normal",
+         StrCat("y1: bf16[h: 8, k: 1024, d: 64] = ", key),
+         "y2: bf16[h: 8, d: 64, k: 1024] = y1[h, k, d]",
+         "s: f32[h: 8, q: 1024, k: 1024] = sum[d: 64](f32(x[h, q, d]) * f32(y2[h, d, k]))",
+         "m: f32[h: 8, q: 1024] = max[k: 1024](s[h, q, k])",
+         "e: f32[h: 8, q: 1024, k: 1024] = exp(s[h, q, k] - m[h, q])",
+         "l: f32[h: 8, q: 1024] = sum[k: 1024](e[h, q, k])",
+         "p: bf16[h: 8, q: 1024, k: 1024] = bf16(e[h, q, k] / l[h, q])",
+         "o: f32[h: 8, q: 1024, n: 64] = sum[k: 1024](f32(p[h, q, k]) * f32(v[h, k, n]))",
+         "z: bf16[h: 8, q: 1024, n: 64] = bf16(o[h, q, n])",
+         StrCat("a: bf16[h: 8, q: 1024, n: 64] = ", result), "output a"}));
+  };
+  const char* const gated = "bf16(f32(z[h, q, n]) * f32(g[h, q, n]))";
+  CHECK(skeletons("1024, 64", "y[h, k, d]", "z[h, q, n]") == "attend ");
+  CHECK(skeletons("1024, 64", "y[h, k, d]", gated) == "attend map ");
+  CHECK(skeletons("64, 1024", "y[h, d, k]", "z[h, q, n]") == "tile attend ");
+  CHECK(skeletons("64, 1024", "y[h, d, k]", gated) == "tile attend map ");
+}
+
 // Attention of 3 times 4 heads with one of keys each, which products and results may have in any
 // order: the first product's axes, the score's place in it, the weights' in the second product's,
 // and the result's.
