@@ -87,7 +87,8 @@ void Fusion::MergeAttentionInto(size_t p) {
     return;
   }
   part.seconds = *one.seconds;
-  if (whole) part.product = part.attends = true;
+  part.product = whole || product_;
+  part.attends = whole;
   std::erase_if(parts_, [&](const Part& part) { return within.count(part.roots[0]) > 0; });
   parts_.insert(parts_.begin(), others.begin(), others.end());
   for (Part& part : parts_) part.reads = ReadsOf(part.roots);
