@@ -242,6 +242,8 @@ WS_DEVICE void sync_warp() { __syncwarp(); }
 WS_DEVICE void shared_max(int* place, int value) { atomicMax(place, value); }
 // The same in global memory.
 WS_DEVICE void global_max(long long* place, long long value) { atomicMax(place, value); }
+// Adds to a number in shared memory, whoever else does.
+WS_DEVICE void shared_add(int* place, int value) { atomicAdd(place, value); }
 
 // The value with each of its words put through f.
 template <class T, class F>
@@ -261,6 +263,10 @@ WS_DEVICE T shuffle_xor(T value, int mask) {
 
 // Whether it holds for any of the warp's lanes; every one of them comes here.
 WS_DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
+
+// The lanes of the warp that have the same number, as bits; every one of them comes here.
+WS_DEVICE unsigned match_of_warp(int number) { return __match_any_sync(0xffffffffu, number); }
+WS_DEVICE int count_bits(unsigned bits) { return __popc(bits); }
 
 // The value of another lane of the warp; every lane of the warp comes here.
 template <class T>

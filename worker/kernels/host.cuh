@@ -175,6 +175,9 @@ inline void global_max(long long* place, long long value) {
   }
 }
 
+// Adds to a number in shared memory, whoever else does.
+inline void shared_add(int* place, int value) { *place += value; }
+
 // The value of another lane of the warp; one's own where that lane does not exist.
 template <class T>
 inline T shuffle(T value, int lane) {
@@ -192,6 +195,14 @@ inline bool any_of_warp(bool one) {
   for (int by = 1; by < 32; by *= 2) any |= shuffle_xor(any, by);
   return any != 0;
 }
+// The lanes of the warp that have the same number, as bits.
+inline unsigned match_of_warp(int number) {
+  unsigned same = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    same |= static_cast<unsigned>(shuffle(number, lane) == number) << lane;
+  return same;
+}
+inline int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 template <class T>
 inline T shuffle_down(T value, int delta) {
   int lane = host::context.thread_in_block & 31;

@@ -166,8 +166,10 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
                  const Target& target) {
   if (group.constant()) return 0;
   const Demand& demand = group.demand();
-  const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced()) *
-                        static_cast<double>(domain.carried());
+  const double points = use.points > 0 ? use.points
+                                       : static_cast<double>(domain.kept()) *
+                                             static_cast<double>(domain.reduced()) *
+                                             static_cast<double>(domain.carried());
   double bytes =
       static_cast<double>(demand.bytes_read + demand.bytes_written) + ScatteredBytes(group, domain);
   if (use.passes > 1) {
@@ -203,7 +205,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   // By some of a block's threads, when the others are through.
   const double behind = std::max(point.serial_row, point.serial_rows / at_once) * of_element;
   return std::max({memory, compute / busy, serial}) + behind + use.summing_seconds +
-         use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
+         use.before_seconds + use.launches * target.launch_seconds +
+         (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
 }  // namespace warpsmith::codegen

@@ -9,6 +9,7 @@
 #include "worker/codegen/skeleton/map/map.h"
 #include "worker/codegen/skeleton/rows/rows.h"
 #include "worker/codegen/skeleton/scan/scan.h"
+#include "worker/codegen/skeleton/scatter/scatter.h"
 #include "worker/codegen/skeleton/skeleton.h"
 #include "worker/codegen/skeleton/tile/tile.h"
 #include "worker/codegen/skeleton/topk/topk.h"
@@ -20,7 +21,7 @@ const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{
       MapSkeleton(),  WindowSkeleton(), RowsSkeleton(),     ColumnsSkeleton(), FoldSkeleton(),
       TileSkeleton(), ScanSkeleton(),   ContractSkeleton(), AttendSkeleton(),
-      TopkSkeleton()};
+      TopkSkeleton(), ScatterSkeleton()};
   return *all;
 }
 

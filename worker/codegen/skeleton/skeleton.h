@@ -41,8 +41,10 @@ struct Usage {
   double scattered_bytes = 0;  // moved beyond those that are written, of sectors
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
+  double points = 0;           // that are computed, in place of all of the domain's; 0: those
   double operations = 0;       // beside those of its points
   double summing_seconds = 0;  // beside all else: of what a product's end makes, or of rounds
+  double before_seconds = 0;   // of kernels that only find out what the others have to do
   double products = 0;  // multiplications with their additions, in place of its points' operations
   // That they take with all their kernels but what adds up their ends, without launches.
   double product_seconds = 0;
