@@ -35,6 +35,7 @@ class Generator : public RandomViews {
     const Value x = PickValue();
     if (options_.scans && dice_.OneIn(4)) return Keep(ScanAxis(x));
     if (options_.products && dice_.OneIn(3)) return Keep(MatrixProduct(x));
+    if (options_.scatters && dice_.OneIn(3)) return Keep(AddedAtPlaces(x));
     switch (dice_.Below(options_.only_f32 ? 14 : 15)) {
       case 0:
       case 1:
@@ -263,6 +264,50 @@ class Generator : public RandomViews {
     const Value second = times_new();
     const std::vector<ExprPtr> place = Variables(0, result.size());
     return Map(result, Stored(RandomBinary(dice_, At(product, place), At(second, place))));
+  }
+
+  // What x has along an axis, each added to the place that a table names, of which there is one for
+  // every index of another axis, too, or one for all; places lie where the axis was, or first.
+  Value AddedAtPlaces(const Value& x) {
+    const Shape shape = ShapeOf(x);
+    if (shape.empty() || Computed(TypeOf(x)) == DType::kBool) return Pointwise(x);
+    const size_t axis = dice_.Below(shape.size()), batch = dice_.Below(shape.size());
+    const int64_t rows = shape[axis];
+    const int64_t places = std::min<int64_t>(
+        dice_.Between(1, 12), std::max<int64_t>(1, options_.max_elements * rows / Product(shape)));
+    const bool first = dice_.OneIn(3);
+    Shape kept = shape;
+    kept.erase(kept.begin() + static_cast<int64_t>(axis));
+    const size_t at = first ? 0 : axis;
+    kept.insert(kept.begin() + static_cast<int64_t>(at), places);
+    const ExprPtr row = Index(static_cast<int>(kept.size())), place = Index(static_cast<int>(at));
+    std::vector<ExprPtr> own;
+    for (size_t a = 0; a < shape.size(); ++a) {
+      const size_t without = a > axis ? a - 1 : a;
+      own.push_back(a == axis ? row : Index(static_cast<int>(without + (without >= at ? 1 : 0))));
+    }
+    Shape theirs = {rows};
+    std::vector<ExprPtr> key_at = {row};
+    if (batch != axis) {
+      const bool outside = dice_.OneIn(2);
+      theirs.insert(outside ? theirs.begin() : theirs.end(), shape[batch]);
+      key_at.insert(outside ? key_at.begin() : key_at.end(), own[batch]);
+    }
+    Distribution named{Distribution::Kind::kIntegers};
+    named.low = dice_.OneIn(2) ? -2 : 0;
+    named.high = static_cast<double>(places + (dice_.OneIn(3) ? 2 : 0));
+    const DType type = dice_.OneIn(2) ? DType::kI64 : DType::kI32;
+    const int table = graph_.AddInput(Role::kInput, NewName("n"), type, theirs, named);
+    ExprPtr key = Cast(DType::kI64, Load(graph_, table, key_at));
+    if (dice_.OneIn(3)) key = Select(Binary(Op::kLt, key, I(0)), Add(key, I(places)), key);
+    ExprPtr hit = dice_.OneIn(2) ? Binary(Op::kEq, key, place) : Binary(Op::kEq, place, key);
+    if (dice_.OneIn(4)) hit = Binary(Op::kAnd, hit, Binary(Op::kLe, I(dice_.Below(rows)), row));
+    Term term = At(x, own);
+    if (dice_.OneIn(3)) term = RandomUnary(dice_, term);
+    const ExprPtr zero = IsFloat(term.e->type) ? Const(term.e->type, 0) : ConstInt(term.e->type, 0);
+    const ExprPtr added =
+        dice_.OneIn(4) ? Select(Unary(Op::kNot, hit), zero, term.e) : Select(hit, term.e, zero);
+    return Reduce(Combiner::kSum, kept, {rows}, {added, term.limit, term.exact});
   }
 
   // Reduces that depend on each other, and a map over everything after them.

@@ -28,6 +28,8 @@ struct RandomGraphOptions {
   bool both_ways = false;
   // Tensors are multiplied by new inputs as matrices, in batches too.
   bool products = false;
+  // Rows of tensors are added to places that new inputs name, several to one, some to none.
+  bool scatters = false;
 };
 
 // The same seed and options give the same graph.

@@ -26,6 +26,23 @@ const Node* MapOf(const Graph& graph, int tensor) {
 
 bool OnIndexes(const ExprPtr& condition) { return LoadedTensors(condition).empty(); }
 
+// Whether a condition that is `value` says which index it is: the one that something else names.
+bool NamesIndex(const ExprPtr& condition, bool value) {
+  if (condition->op == Op::kNot) return NamesIndex(condition->args[0], !value);
+  if (condition->op == (value ? Op::kAnd : Op::kOr)) {
+    return NamesIndex(condition->args[0], value) || NamesIndex(condition->args[1], value);
+  }
+  if (condition->op != (value ? Op::kEq : Op::kNe)) return false;
+  for (const int side : {0, 1}) {
+    const ExprPtr& index = condition->args[side];
+    if (index->op != Op::kIndex) continue;
+    std::vector<bool> used(kMaxVariables);
+    MarkVariables(*condition->args[1 - side], used);
+    if (!used[index->var]) return true;
+  }
+  return false;
+}
+
 class Expansion {
  public:
   Expansion(const Graph& graph, std::vector<Interval> ranges, const std::vector<bool>* alone)
@@ -177,12 +194,15 @@ class Zeros {
         for (const bool value : {true, false}) {
           if (!IsConst(Made(e->args[value ? 2 : 1]), beyond)) continue;
           const ExprPtr condition = Inlined(e->args[0]);
-          if (OnIndexes(condition)) guards.push_back({condition, value});
+          if (OnIndexes(condition) || (zero && NamesIndex(condition, value)))
+            guards.push_back({condition, value});
           Find(e->args[value ? 1 : 2], beyond, guards);
         }
         return;
       case Op::kCast:
         if (IsFloat(e->args[0]->type)) Find(e->args[0], beyond, guards);
+        if (zero && e->args[0]->type == DType::kBool && NamesIndex(e->args[0], true))
+          guards.push_back({e->args[0], true});
         return;
       case Op::kNeg:
         if (zero) Find(e->args[0], beyond, guards);

@@ -34,7 +34,8 @@ struct Terms {
 Terms TermsOf(const Graph& graph, const ExprPtr& value, std::vector<Interval> ranges,
               const std::vector<bool>* alone);
 
-// Conditions on indexes outside of which a value is zero, seen through maps.
+// Conditions on indexes outside of which a value is zero, seen through maps; and those by which data
+// name one.
 std::vector<Guard> NonzeroWhere(const Graph& graph, const ExprPtr& e);
 // The same of who may be -infinity: what is added to it elsewhere decides nothing.
 std::vector<Guard> FiniteWhere(const Graph& graph, const ExprPtr& e);

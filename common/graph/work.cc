@@ -88,6 +88,13 @@ class Space {
         share /= static_cast<double>(choices);
         return;
       }
+      for (const int side : {0, 1}) {  // the one that data name
+        const Expr& named = *e->args[side];
+        if (named.op != Op::kIndex || (VariablesOf(*e->args[1 - side]) & Bit(named.var)) != 0)
+          continue;
+        share /= static_cast<double>(std::max<int64_t>(1, Length(ranges_[named.var])));
+        return;
+      }
     }
     sampled.push_back({e.get(), value});
   }

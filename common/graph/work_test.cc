@@ -322,4 +322,13 @@ TEST_CASE("no more operations are known than are written") {
   }
 }
 
+TEST_CASE("rows that are added to the places that they name are added once each") {
+  const auto cost = CostOf(
+      {"input k: i64[1688] ~ integers(0, 65536)", "input v: f32[1688, 4096] ~ normal",
+       "y: f32[i: 65536, j: 4096] = sum[r: 1688](select(k[r] == i, v[r, j], 0))", "output y"});
+  CHECK(cost.operations <= 2 * 1688.0 * 4096);
+  CHECK(cost.read_bytes == 1688 * 8 + 1688 * 4096 * 4);
+  CHECK(cost.products.all() == 0);
+}
+
 }  // namespace warpsmith::graph

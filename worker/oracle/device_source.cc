@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/graph/numeric.h"
+#include "worker/oracle/named_places.h"
 
 namespace warpsmith::oracle {
 namespace {
@@ -247,6 +248,7 @@ class NodeWriter {
 
   void WriteReduce() {
     const int64_t elements = Extent(node_.reduce_axes);
+    if (const auto named = NamedPlacesOf(node_, count_)) return WriteNamed(*named);
     contiguous_ = ReducesContiguous(node_);
     int64_t parts = 1;
     if (elements >= kFewestToSplit && count_ < kWantedThreads) {
@@ -326,6 +328,19 @@ class NodeWriter {
   }
   bool BlockedSum() const { return node_.combiner == Combiner::kSum && IsFloat(node_.value->type); }
 
+  // What a loop over elements k of a reduction does, to its end.
+  void AddElement(std::string& text) const {
+    text += Decode(node_.reduce_axes, static_cast<int>(node_.axes.size()), "k", 6);
+    std::string value = ExprWriter(graph_, pass_, &text, 6).Write(node_.value);
+    absl::StrAppend(&text, "      ", Combine(value, "k", true), "\n      first = false;\n");
+    if (BlockedSum()) {
+      absl::StrAppend(&text, "      if (++held == ", kSumBlock,
+                      ") { total += acc; acc = 0; held = 0; }\n");
+    }
+    text += "    }\n";
+    if (BlockedSum()) text += "    acc += total;\n";
+  }
+
   // Each thread takes every parts-th element of a reduction.
   void WriteParts(int64_t elements, int64_t parts) {
     Kernel kernel{name_ + (parts > 1 ? "_parts" : ""), {}, count_ * parts};
@@ -345,17 +360,98 @@ class NodeWriter {
     text += Identity();
     if (BlockedSum()) absl::StrAppend(&text, "    ", ValueType(), " total = 0; int held = 0;\n");
     absl::StrAppend(&text, "    for (i64 k = s; k < ", elements, "ll; k += ", parts, "ll) {\n");
-    text += Decode(node_.reduce_axes, static_cast<int>(node_.axes.size()), "k", 6);
-    std::string value = ExprWriter(graph_, pass_, &text, 6).Write(node_.value);
-    absl::StrAppend(&text, "      ", Combine(value, "k", true), "\n      first = false;\n");
-    if (BlockedSum()) {
-      absl::StrAppend(&text, "      if (++held == ", kSumBlock,
-                      ") { total += acc; acc = 0; held = 0; }\n");
-    }
-    text += "    }\n";
-    if (BlockedSum()) text += "    acc += total;\n";
+    AddElement(text);
     text += parts > 1 ? StorePartial("partial", parts) : Store("acc", "best", "o");
     Finish(std::move(kernel), text + kEnd);
+  }
+
+  // ---- sums of rows that name a place ----
+  //
+  // at[b, k]: the place that row k of batch b names, -1: none. next[b, k]: the row behind it that
+  // names the same, -1: none. first[b, p]: the first that names p. A sum goes from row to row.
+
+  // Index variables of the batches, from `b`.
+  std::string DecodeBatches(const NamedPlaces& named, const std::string& b) const {
+    std::string text = absl::StrCat("    i64 rb = ", b, "; (void)rb;\n");
+    for (size_t i = named.batches.size(); i-- > 0;) {
+      const int axis = named.batches[i];
+      const int64_t extent = node_.axes[axis].extent;
+      absl::StrAppend(&text, "    const i64 v", axis, " = rb % ", extent, "ll; rb /= ", extent,
+                      "ll;\n");
+    }
+    return text;
+  }
+  std::string Batch(const NamedPlaces& named) const {
+    std::string number = "(i64)0";
+    for (int axis : named.batches)
+      number = absl::StrCat("(", number, " * ", node_.axes[axis].extent, "ll + v", axis, ")");
+    return number;
+  }
+  void AddList(Kernel& kernel, std::vector<std::string>& parameters, int partial,
+               const std::string& name, bool constant) const {
+    kernel.operands.push_back({Operand::kPartial, partial});
+    parameters.push_back(absl::StrCat(constant ? "const " : "", "i64* ", name));
+  }
+
+  void WriteNamed(const NamedPlaces& named) {
+    constexpr int kAt = 0, kNext = 1, kFirst = 2;
+    const int64_t rows = named.batch_count * named.rows, places = named.batch_count * named.places;
+    code_.partial_bytes = {rows * 8, rows * 8, places * 8};
+    WriteKeys(named, kAt, rows);
+
+    Kernel none{name_ + "_none", {}, places};
+    std::vector<std::string> parameters;
+    AddList(none, parameters, kFirst, "first", false);
+    std::string text = Begin(none.name, parameters, places) + "    first[n] = -1;\n";
+    Finish(std::move(none), text + kEnd);
+
+    Kernel lists{name_ + "_lists", {}, rows};
+    parameters.clear();
+    AddList(lists, parameters, kAt, "at", true);
+    AddList(lists, parameters, kNext, "next", false);
+    AddList(lists, parameters, kFirst, "first", false);
+    text = Begin(lists.name, parameters, rows);
+    absl::StrAppend(&text, "    const i64 b = n / ", named.rows, "ll, k = n % ", named.rows,
+                    "ll, p = at[n]; const i64* const own = at + b * ", named.rows, "ll;\n",
+                    "    i64 later = k + 1, earlier = k - 1;\n    while (p >= 0 && later < ",
+                    named.rows, "ll && own[later] != p) ++later;\n",
+                    "    while (p >= 0 && earlier >= 0 && own[earlier] != p) --earlier;\n",
+                    "    next[n] = p >= 0 && later < ", named.rows, "ll ? later : -1;\n",
+                    "    if (p >= 0 && earlier < 0) first[b * ", named.places, "ll + p] = k;\n");
+    Finish(std::move(lists), text + kEnd);
+
+    Kernel sums{name_, {}, count_};
+    parameters.clear();
+    AddLoads(sums, parameters);
+    AddPositions(sums, parameters);
+    AddDestinations(sums, parameters);
+    AddList(sums, parameters, kNext, "next", true);
+    AddList(sums, parameters, kFirst, "first_of", true);
+    text = Begin(name_, parameters, count_) + "    const i64 o = n;\n";
+    absl::StrAppend(&text, "    const i64 e = ", Element("o"), ";\n", Decode(node_.axes, 0, "e", 4),
+                    Identity());
+    if (BlockedSum()) absl::StrAppend(&text, "    ", ValueType(), " total = 0; int held = 0;\n");
+    absl::StrAppend(&text, "    const i64 b = ", Batch(named), ";\n    for (i64 k = first_of[b * ",
+                    named.places, "ll + v", named.axis, "]; k >= 0; k = next[b * ", named.rows,
+                    "ll + k]) {\n");
+    AddElement(text);
+    text += Store("acc", "best", "o");
+    Finish(std::move(sums), text + kEnd);
+  }
+
+  void WriteKeys(const NamedPlaces& named, int at, int64_t rows) {
+    Kernel keys{name_ + "_keys", {}, rows};
+    std::vector<std::string> parameters;
+    AddLoads(keys, parameters);
+    AddList(keys, parameters, at, "at", false);
+    std::string text = Begin(keys.name, parameters, rows);
+    absl::StrAppend(&text, "    const i64 b = n / ", named.rows, "ll, k = n % ", named.rows,
+                    "ll;\n", DecodeBatches(named, "b"),
+                    Decode(node_.reduce_axes, static_cast<int>(node_.axes.size()), "k", 4));
+    const std::string key = ExprWriter(graph_, pass_, &text, 4).Write(named.key);
+    absl::StrAppend(&text, "    const i64 p = ", key, ";\n    at[n] = p >= 0 && p < ", named.places,
+                    "ll ? p : -1;\n");
+    Finish(std::move(keys), text + kEnd);
   }
 
   std::string StorePartial(const std::string& pointer, int64_t parts) const {

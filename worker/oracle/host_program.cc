@@ -128,7 +128,19 @@ int HostProgram::CompileNew(const ExprPtr& e, int mask) {
 }
 
 absl::Status HostProgram::Run(const std::vector<HostTensor>& tensors, int64_t first, int count) {
+  points_ = nullptr;
   FillIndexes(first, count);
+  return RunAll(tensors, first, count);
+}
+
+absl::Status HostProgram::RunAt(const std::vector<HostTensor>& tensors, const int64_t* points,
+                                int count) {
+  points_ = points;
+  FillIndexesAt(points, count);
+  return RunAll(tensors, 0, count);
+}
+
+absl::Status HostProgram::RunAll(const std::vector<HostTensor>& tensors, int64_t first, int count) {
   for (const Instruction& instruction : instructions_) {
     if (auto status = Execute(instruction, tensors, first, count); !status.ok()) return status;
   }
@@ -149,6 +161,16 @@ void HostProgram::FillIndexes(int64_t first, int count) {
       left = inner;
       if (++value == extents_[variable]) value = 0;
     }
+  }
+}
+
+void HostProgram::FillIndexesAt(const int64_t* points, int count) {
+  for (const auto& [variable, out] : indexes_) {
+    int64_t* values = IntegerRegister(out);
+    int64_t inner = 1;
+    for (size_t v = variable + 1; v < extents_.size(); ++v) inner *= extents_[v];
+    for (int lane = 0; lane < count; ++lane)
+      values[lane] = points[lane] / inner % extents_[variable];
   }
 }
 
@@ -351,7 +373,8 @@ void HostProgram::Select(const Instruction& i, int count) {
   }
 }
 
-absl::Status HostProgram::ErrorAt(int64_t point, const std::string& message) const {
+absl::Status HostProgram::ErrorAt(int64_t number, const std::string& message) const {
+  int64_t point = points_ != nullptr ? points_[number] : number;
   std::vector<std::string> where;
   for (size_t v = extents_.size(); v-- > 0;) {
     const graph::Axis& axis =

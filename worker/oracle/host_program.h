@@ -38,6 +38,8 @@ class HostProgram {
   // Evaluates points [first, first + count), count <= kLanes. InvalidArgument: a load out of bounds
   // or an integer division by zero; the message says where.
   absl::Status Run(const std::vector<HostTensor>& tensors, int64_t first, int count);
+  // The same of any points.
+  absl::Status RunAt(const std::vector<HostTensor>& tensors, const int64_t* points, int count);
 
   // The values of the last run: floats() if the expression is of a floating-point type.
   const double* floats() const { return FloatRegister(result_); }
@@ -64,6 +66,8 @@ class HostProgram {
   int ConstantRegister(const graph::Expr& e);
 
   void FillIndexes(int64_t first, int count);
+  void FillIndexesAt(const int64_t* points, int count);
+  absl::Status RunAll(const std::vector<HostTensor>& tensors, int64_t first, int count);
   absl::Status Execute(const Instruction& instruction, const std::vector<HostTensor>& tensors,
                        int64_t first, int count);
   absl::Status Load(const Instruction& instruction, const HostTensor& tensor, int64_t first,
@@ -73,7 +77,8 @@ class HostProgram {
   void Unary(const Instruction& instruction, int count);
   void Cast(const Instruction& instruction, int count);
   void Select(const Instruction& instruction, int count);
-  absl::Status ErrorAt(int64_t point, const std::string& message) const;
+  // `number`: of the point, from `first` of a run on.
+  absl::Status ErrorAt(int64_t number, const std::string& message) const;
 
   // Registers are numbered through; each is of doubles or of int64, by who writes it.
   double* FloatRegister(int r) { return floats_.data() + int64_t{r} * kLanes; }
@@ -90,6 +95,7 @@ class HostProgram {
   std::vector<std::pair<int, graph::Expr>> constants_;
   std::map<Key, int> known_;
   std::map<std::pair<const graph::Expr*, int>, int> compiled_;
+  const int64_t* points_ = nullptr;  // of a run at any points, else null
   int registers_ = 0;
   int result_ = 0;
   std::vector<double> floats_;

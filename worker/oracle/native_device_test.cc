@@ -106,6 +106,18 @@ TEST_CASE("answers are those of the evaluation on the processor") {
                 "s: f32[r: 37] = sum[c: 1000](e[r, c])", "y: f32[r: 37, c: 1000] = e[r, c] / s[r]",
                 "output y", "output m"});
   }
+  SECTION("rows that are added to the places that they name, in batches, and how many") {
+    CheckGraph({"input k: i64[2, 400] ~ integers(-5, 900)", "input v: f32[2, 400, 7] ~ normal",
+                "y: f32[b: 2, i: 850, j: 7] = sum[r: 400](select(k[b, r] == i, v[b, r, j], 0))",
+                "n: i64[b: 2, i: 5300] = sum[r: 400](i64(i == k[b, r]))",
+                "z: f32[b: 2, i: 850, j: 7] = y[b, i, j] + 1", "output z", "output n"});
+  }
+  SECTION("nearly all rows name one place, of two axes") {
+    CheckGraph({"input k: i64[1000] ~ integers(-30, 3)", "input v: f16[20, 50] ~ normal",
+                "y: f32[h: 70, w: 61] = sum[s: 20, t: 50](select(select(k[s * 50 + t] < 0, 4, "
+                "k[s * 50 + t]) == w and s % 2 == h, f32(v[s, t]), 0))",
+                "output y"});
+  }
   SECTION("a large sum, in parts, and an answer that is sampled") {
     CheckGraph({"input x: f32[300, 701] ~ uniform(-1, 2)",
                 "s: f32[] = sum[r: 300, c: 701](x[r, c] * x[r, c])",

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/graph/numeric.h"
 #include "worker/oracle/host_program.h"
+#include "worker/oracle/named_places.h"
 #include "worker/oracle/oracle.h"
 
 namespace warpsmith::oracle {
@@ -24,6 +25,14 @@ int64_t Points(const std::vector<graph::Axis>& axes) {
   int64_t n = 1;
   for (const graph::Axis& axis : axes) n *= axis.extent;
   return n;
+}
+
+// That are evaluated of a node, at the most.
+int64_t PointsOf(const Node& node) {
+  const int64_t elements = Points(node.axes);
+  const auto named = NamedPlacesOf(node, elements);
+  if (!named) return elements * Points(node.reduce_axes);
+  return elements + named->batch_count * named->rows + elements / named->places * named->rows;
 }
 
 // Whether `value` takes the place of `best` in a search for the largest (or smallest): a NaN beats
@@ -235,8 +244,89 @@ class Evaluator {
     }
   }
 
+  // For each batch and place the rows that name it, one behind the other in their order: begins in
+  // `rows`, one more than there are places.
+  struct Lists {
+    std::vector<int64_t> begins, rows;
+  };
+  absl::StatusOr<Lists> ListsOf(const Node& node, const NamedPlaces& named) {
+    Node keys;  // a map over batches and rows
+    keys.outputs = node.outputs;
+    std::vector<graph::ExprPtr> at(node.axes.size() + node.reduce_axes.size());
+    for (int axis : named.batches) {
+      at[axis] = graph::Index(static_cast<int>(keys.axes.size()));
+      keys.axes.push_back(node.axes[axis]);
+    }
+    for (size_t r = 0; r < node.reduce_axes.size(); ++r) {
+      at[node.axes.size() + r] = graph::Index(static_cast<int>(keys.axes.size()));
+      keys.axes.push_back(node.reduce_axes[r]);
+    }
+    keys.value = graph::Substitute(named.key, at);
+    HostProgram program(graph_, keys, round_to_type_);
+    const int64_t all = named.batch_count * named.rows;
+    std::vector<int64_t> lists(all, -1);  // of each row
+    Lists result;
+    result.begins.assign(named.batch_count * named.places + 1, 0);
+    for (int64_t first = 0; first < all; first += HostProgram::kLanes) {
+      const int count = static_cast<int>(std::min<int64_t>(HostProgram::kLanes, all - first));
+      if (auto status = program.Run(tensors_, first, count); !status.ok()) return status;
+      for (int l = 0; l < count; ++l) {
+        const int64_t place = program.integers()[l];
+        if (place < 0 || place >= named.places) continue;
+        lists[first + l] = (first + l) / named.rows * named.places + place;
+        ++result.begins[lists[first + l] + 1];
+      }
+    }
+    for (size_t l = 1; l < result.begins.size(); ++l) result.begins[l] += result.begins[l - 1];
+    result.rows.resize(result.begins.back());
+    std::vector<int64_t> next = result.begins;
+    for (int64_t row = 0; row < all; ++row) {
+      if (lists[row] >= 0) result.rows[next[lists[row]]++] = row % named.rows;
+    }
+    return result;
+  }
+
+  // The sum of each element, of the rows that name its place alone.
+  template <class T>
+  absl::Status RunNamed(const Node& node, const NamedPlaces& named, std::vector<T>& out) {
+    auto lists = ListsOf(node, named);
+    if (!lists.ok()) return lists.status();
+    const DType type = node.value->type;
+    HostProgram program(graph_, node, round_to_type_);
+    Accumulator<T> accumulator(node.combiner, type, /*latest=*/false);
+    std::vector<int64_t> coordinates(node.axes.size(), 0);
+    const int64_t elements = Points(node.axes);
+    for (int64_t element = 0; element < elements; ++element) {
+      int64_t list = 0;
+      for (int axis : named.batches) list = list * node.axes[axis].extent + coordinates[axis];
+      list = list * named.places + coordinates[named.axis];
+      for (int64_t from = lists->begins[list]; from < lists->begins[list + 1];
+           from += HostProgram::kLanes) {
+        int64_t points[HostProgram::kLanes];
+        const int count = static_cast<int>(
+            std::min<int64_t>(HostProgram::kLanes, lists->begins[list + 1] - from));
+        for (int l = 0; l < count; ++l) points[l] = element * named.rows + lists->rows[from + l];
+        if (auto status = program.RunAt(tensors_, points, count); !status.ok()) return status;
+        for (int l = 0; l < count; ++l) {
+          if constexpr (std::is_same_v<T, double>) {
+            accumulator.Add(program.floats()[l]);
+          } else {
+            accumulator.Add(program.integers()[l]);
+          }
+        }
+      }
+      out.push_back(Rounded(type, accumulator.Value()));
+      accumulator.Clear();
+      for (size_t a = node.axes.size(); a-- > 0 && ++coordinates[a] == node.axes[a].extent;)
+        coordinates[a] = 0;
+    }
+    return absl::OkStatus();
+  }
+
   template <class T>
   absl::Status RunNode(const Node& node) {
+    if (const auto named = NamedPlacesOf(node, Points(node.axes)))
+      return RunNamed<T>(node, *named, ValuesOf<T>(tensors_[node.outputs[0]]));
     HostProgram program(graph_, node, round_to_type_);
     const DType type = node.value->type;
     const int64_t elements = Points(node.axes), reduced = Points(node.reduce_axes);
@@ -317,7 +407,7 @@ absl::StatusOr<std::vector<Values>> EvaluateOnHost(const Graph& graph,
                                                    bool round_to_type) {
   int64_t points = 0;
   for (const Node& node : graph.nodes) {
-    points += Points(node.axes) * Points(node.reduce_axes);
+    points += PointsOf(node);
     if (points > kMaxHostPoints) {
       return absl::ResourceExhaustedError(
           absl::StrCat("more than ", kMaxHostPoints, " points to evaluate on the host"));

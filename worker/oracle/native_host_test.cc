@@ -187,6 +187,56 @@ TEST_CASE("a long sum is exact") {
   CHECK(s == Approx(100000.1).epsilon(1e-10));
 }
 
+TEST_CASE("rows are added to the places that they name, where there are many") {
+  constexpr int64_t kBatches = 3, kRows = 700, kPlaces = 1100, kElements = 2;
+  const Graph graph = MustParse(
+      {"input k: i64[3, 700]", "input v: f32[3, 700, 2]",
+       "y: f64[b: 3, i: 1100, j: 2] = sum[r: 700](f64(select(r % 5 != 0 and i + 0 == k[b, r], "
+       "v[b, r, j], 0)))",
+       "n: i64[b: 3, i: 1100, j: 2] = sum[r: 700](i64(k[b, r] == i))", "output y, n"});
+  // Some keys twice, some outside, one very often; rows that do not count may be anything.
+  Values keys, values;
+  for (int64_t b = 0; b < kBatches; ++b) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      keys.push_back(static_cast<double>(r % 3 == 0 ? 17 : (r * 37 + b * 11) % 1150 - 20));
+      for (int64_t j = 0; j < kElements; ++j) {
+        values.push_back(r % 5 == 0 ? kInf : static_cast<double>(r * 10 + b + j));
+      }
+    }
+  }
+  Values sums(kBatches * kPlaces * kElements, 0), counts(kBatches * kPlaces * kElements, 0);
+  for (int64_t b = 0; b < kBatches; ++b) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      const auto key = static_cast<int64_t>(keys[b * kRows + r]);
+      if (key < 0 || key >= kPlaces) continue;
+      for (int64_t j = 0; j < kElements; ++j) {
+        const int64_t at = (b * kPlaces + key) * kElements + j;
+        if (r % 5 != 0) sums[at] += values[(b * kRows + r) * kElements + j];
+        ++counts[at];
+      }
+    }
+  }
+  auto results = EvaluateOnHost(graph, {keys, values}, /*round_to_type=*/false);
+  INFO(results.status().message());
+  REQUIRE(results.ok());
+  CHECK(Equal((*results)[0], sums));
+  CHECK(Equal((*results)[1], counts));
+}
+
+TEST_CASE("what takes no longer than its rows and places is evaluated") {
+  const Graph graph =
+      MustParse({"input k: i64[60000]", "input v: f32[60000]",
+                 "y: f32[i: 200000] = sum[r: 60000](select(k[r] == i, v[r], 0))", "output y"});
+  Values keys(60000), values(60000, 1);
+  for (size_t r = 0; r < keys.size(); ++r) keys[r] = static_cast<double>(r * 3 % 200000);
+  auto results = EvaluateOnHost(graph, {keys, values}, /*round_to_type=*/true);
+  INFO(results.status().message());
+  REQUIRE(results.ok());
+  double sum = 0;
+  for (double one : (*results)[0]) sum += one;
+  CHECK(sum == 60000);
+}
+
 TEST_CASE("errors say what and where") {
   const Graph gather =
       MustParse({"input n: i64[3]", "input x: f32[4]", "y: f32[r: 3] = x[n[r]]", "output y"});

@@ -2,6 +2,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/graph/random_graph.h"
 #include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
@@ -152,6 +153,37 @@ TEST_CASE("what is not selected may be anything", "[codegen]") {
   const std::vector<absl::Status> results = RunAndCompareAll({{graph, schedule, 5, true}});
   INFO(results[0].message());
   CHECK(results[0].ok());
+}
+
+TEST_CASE("random graphs with rows that are added to places", "[codegen]") {
+  graph::RandomGraphOptions options;
+  options.scatters = true;
+  options.max_elements = 1024;
+  const char* const knobs[] = {"", "part_rows: 8", "vector_bytes: 4 block_threads: 32"};
+  std::vector<Trial> trials;
+  int scatters = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Trial trial{graph::RandomGraph(seed, options), {}, seed};
+    trial.schedule = seed % 2 == 0 ? OpByOpSchedule(trial.graph, TestTarget())
+                                   : DefaultSchedule(trial.graph, TestTarget());
+    for (int g = 0; g < trial.schedule.groups_size(); ++g) {
+      v1::Schedule changed = trial.schedule;
+      v1::ScatterKnobs* const own = changed.mutable_groups(g)->mutable_scatter();
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs[seed % 3], own));
+      if (!Lower(trial.graph, changed, TestTarget()).ok()) continue;
+      trial.schedule = changed;
+      ++scatters;
+    }
+    trials.push_back(std::move(trial));
+  }
+  CHECK(scatters >= 12);
+  const std::vector<absl::Status> results = RunAndCompareAll(trials);
+  for (size_t t = 0; t < trials.size(); ++t) {
+    INFO(absl::StrJoin(graph::Print(trials[t].graph), "\n") << "\n"
+                                                            << trials[t].schedule.DebugString());
+    INFO(results[t].message());
+    CHECK(results[t].ok());
+  }
 }
 
 TEST_CASE("what is no scatter", "[codegen]") {
