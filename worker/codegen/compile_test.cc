@@ -104,6 +104,17 @@ std::vector<Corner> Corners() {
     }
     return lines;
   };
+  const Lines table = {
+      "input k: i64[1688] ~ integers(0, 65536)",
+      "input v: bf16[1688, 4096] ~ normal",
+      "input t: f32[65536, 4096] ~ normal",
+      "s: f32[i: 65536, j: 4096] = sum[r: 1688](select(k[r] == i, f32(v[r, j]), 0))",
+      "y: bf16[i: 65536, j: 4096] = bf16(t[i, j] + s[i, j])",
+      "output y"};
+  const Lines bins = {
+      "input k: i32[64, 100000] ~ integers(0, 30000)", "input v: f32[64, 100000] ~ normal",
+      "y: f32[b: 64, i: 30000] = sum[r: 100000](select(i64(k[b, r]) == i, v[b, r], 0))",
+      "output y"};
   const Lines total = {"input x: f32[268435456] ~ normal", "t: f32 = sum[k: 268435456](abs(x[k]))",
                        "output t"};
   const Lines argmax = {"input x: f32[128, 4096, 4096] ~ normal",
@@ -215,6 +226,10 @@ std::vector<Corner> Corners() {
       {"scan with an index, of short rows", indexed, {""}},
       {"scan along a middle axis", middle, {"", "precision { fast_math: true }"}},
       {"scan of few columns", few_columns, {""}},
+      {"rows into places of a table", table, {"", "scatter { part_rows: 8 block_threads: 1024 }"}},
+      {"numbers into places, of batches",
+       bins,
+       {"scatter { }", "scatter { } precision { accumulator: ACCUMULATOR_F64 }"}},
       {"a linear layer",
        linear("f32"),
        {"contract { math: PRODUCT_PLAIN }",

@@ -477,8 +477,9 @@ TEST_CASE("its source compiles for a card") {
        "g: f32[r: 300] = x[r, k[r]]", "a, i: f32[r: 300] = argmax[c: 701](erf(x[r, c]))",
        "s: f64[] = sum[r: 300, c: 701](f64(x[r, c]) * f64(h[c]))",
        "y: bf16[r: 300, c: 701] = select(x[r, c] < 0, bf16(pow(abs(x[r, c]), 1.5)), w[c])",
-       "z: f16[r: 300, c: 701] = f16(round(x[r, c]) / 3)", "output g", "output i", "output s",
-       "output y", "output z"});
+       "z: f16[r: 300, c: 701] = f16(round(x[r, c]) / 3)",
+       "b: f32[i: 500, j: 701] = sum[r: 300](select(k[r] == i, x[r, j], 0))", "output g",
+       "output i", "output s", "output y", "output z", "output b"});
   for (const std::string& source : {NativeOracleSource(graph, card), ComparerSource()}) {
     auto binary = (*compiler)->Compile(source, absl::Seconds(60));
     INFO(binary.status());
