@@ -7,8 +7,8 @@
 //    needs no atomics in global memory, and lists are in the order of the rows.
 //  * `scatter_parts`: kPart neighbours among all that lists hold, from a multiple of kPart on, are a part.
 //    Where a place has all of one, its rows are added up here, so that no thread goes through a long list.
-//  * `scatter_sum`: every thread adds up what a place has for V of its elements: rows up to its first whole
-//    part, its parts, the rows behind them. What is made of the sum is written at once.
+//  * `scatter_sum`: every thread adds up what places have for UNROLL vectors of V of their elements: rows up
+//    to the first whole part, the parts, the rows behind them. What is made of a sum is written at once.
 //
 // G gives the meaning: Index; kPlaces and kRows, of each of kBatches batches, which have keys of their own;
 // kElements that a place has, and as many a row; kPart, 0: no parts; Acc with identity() and
@@ -177,18 +177,10 @@ WS_DEVICE void scatter_parts(const G& g, const int* rows, const int* parts, type
   for (int v = 0; v < V; ++v) partial[static_cast<long long>(part) * G::kElements + e + v] = acc[v];
 }
 
-// Grid: a thread for every V of `count` elements.
-template <class G, int V>
-WS_DEVICE void scatter_sum(const G& g, const int* spans, const int* rows, const typename G::Acc* partial,
-                           typename G::Index count) {
-  using Index = typename G::Index;
-  const long long number = static_cast<long long>(block()) * block_threads() + thread();
-  if (number >= count / V) return;
-  Index c[G::kRank];
-  G::element(Index(number) * V, c);
-  const int place = G::place_of(c);
-  int from = spans[2 * place];
-  const int to = spans[2 * place + 1];
+// The sum of V elements of a place, whose rows are [from, to) of the lists, and what is made of it.
+template <int V, class G>
+WS_DEVICE void scatter_place(const G& g, const typename G::Index (&c)[G::kRank], const int* rows,
+                             const typename G::Acc* partial, int from, int to) {
   typename G::Acc acc[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) acc[v] = G::identity();
@@ -207,6 +199,29 @@ WS_DEVICE void scatter_sum(const G& g, const int* spans, const int* rows, const 
   }
   scatter_add<V>(g, c, rows, from, to, acc);
   g.template emit<V>(c, acc);
+}
+
+// Grid: a thread for every UNROLL vectors of V of `count` elements. It looks up all their lists at once.
+template <class G, int V, int UNROLL>
+WS_DEVICE void scatter_sum(const G& g, const int* spans, const int* rows, const typename G::Acc* partial,
+                           typename G::Index count) {
+  using Index = typename G::Index;
+  const long long first = static_cast<long long>(block()) * block_threads() * UNROLL + thread();
+  Index c[UNROLL][G::kRank];
+  int from[UNROLL], to[UNROLL];
+#pragma unroll
+  for (int u = 0; u < UNROLL; ++u) {
+    const long long number = first + u * block_threads();
+    if (number >= count / V) continue;
+    G::element(Index(number) * V, c[u]);
+    const int* const span = spans + 2 * G::place_of(c[u]);
+    from[u] = span[0];
+    to[u] = span[1];
+  }
+#pragma unroll
+  for (int u = 0; u < UNROLL; ++u) {
+    if (first + u * block_threads() < count / V) scatter_place<V>(g, c[u], rows, partial, from[u], to[u]);
+  }
 }
 
 }  // namespace ws

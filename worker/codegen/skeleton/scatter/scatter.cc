@@ -126,9 +126,7 @@ class Writer {
       member.reduction.elements = form_.row_count;
       members_.push_back(member);
     }
-    // What is added is what the reduces' own values are made of.
-    for (size_t k = 0; k < parts->terms.size(); ++k) kernel->reduces[k].value = parts->terms[k];
-    std::vector<Parameter> parameters = Parameters(*kernel, *parts);
+    const std::vector<Parameter> parameters = ParametersOf(context_, {&*kernel});
     bool fits = FitsInt(group_.graph(), *kernel) && domain_.kept() <= kMaxIntPosition;
     for (const PlaceKey& key : parts->keys) fits = fits && FitsInt(key.index);
     index_type_ = fits ? "int" : "long long";
@@ -149,20 +147,6 @@ class Writer {
   }
 
  private:
-  // Of the kernel with the keys that its reduces no longer have.
-  std::vector<Parameter> Parameters(Kernel& kernel, const ScatterParts& parts) const {
-    const std::vector<Kernel::Reduce> reduces = kernel.reduces;
-    const auto add = [&](ValuePtr value) {
-      kernel.reduces.push_back({kernel.reduces[0].node, 0, value, nullptr});
-    };
-    for (const PlaceKey& key : parts.keys)
-      add(key.number != nullptr ? key.number : kernel.values->OfIndex(key.index));
-    for (ValuePtr condition : parts.counts) add(condition);
-    std::vector<Parameter> parameters = ParametersOf(context_, {&kernel});
-    kernel.reduces = reduces;
-    return parameters;
-  }
-
   void AddConstants(Text& text) const {
     const auto constant = [&](const char* name, int64_t value) {
       text.Line(StrCat("static constexpr int ", name, " = ", value, ";"));
@@ -408,6 +392,12 @@ class Scatter : public Skeleton {
     v1::ScatterKnobs& scatter = *resolved.mutable_scatter();
     if (scatter.vector_bytes() == 0) scatter.set_vector_bytes(16);
     if (scatter.block_threads() == 0) scatter.set_block_threads(256);
+    if (scatter.unroll() == 0) {
+      // One more list to look up meanwhile, where there are blocks enough without.
+      const int64_t vectors =
+          (*domain)->kept() / WidthOf(group, form, **domain, scatter.vector_bytes());
+      scatter.set_unroll(vectors / scatter.block_threads() < 8 * target.sm_count ? 1 : 2);
+    }
     // As many rows of a part as parts of the longest list.
     const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(form.row_count)));
     if (scatter.part_rows() == 0)
@@ -435,7 +425,8 @@ class Scatter : public Skeleton {
     Usage use;
     use.width = WidthOf(group, form, **domain, scatter.vector_bytes());
     use.threads = scatter.block_threads();
-    use.blocks = CeilDiv((*domain)->kept() / use.width, scatter.block_threads());
+    use.blocks =
+        CeilDiv((*domain)->kept() / use.width, int64_t{scatter.unroll()} * scatter.block_threads());
     use.shared_bytes = lists.shared_bytes();
     use.streams = static_cast<int>(group.demand().reads.size());
     use.launches = lists.part > 0 ? 3 : 2;
@@ -510,9 +501,12 @@ class Scatter : public Skeleton {
     std::vector<KernelArgument> of_sums = {spans, list};
     if (cut) of_sums.push_back(partial);
     return writer
-        .Kernel("", {threads, 0, CeilDiv((*domain)->kept() / width, threads)}, of_sums,
-                StrCat("ws::scatter_sum<", g, ", ", width, ">(g, spans, rows, ",
-                       cut ? "partial" : "nullptr", ", ", (*domain)->kept(), ")"))
+        .Kernel(
+            "",
+            {threads, 0, CeilDiv((*domain)->kept() / width, int64_t{threads} * scatter.unroll())},
+            of_sums,
+            StrCat("ws::scatter_sum<", g, ", ", width, ", ", scatter.unroll(), ">(g, spans, rows, ",
+                   cut ? "partial" : "nullptr", ", ", (*domain)->kept(), ")"))
         .status();
   }
 

@@ -127,7 +127,7 @@ TEST_CASE("rows are added to the places that they name", "[codegen]") {
   for (const Case& c : kCases) {
     const graph::Graph graph = ParseOrDie(c.graph);
     for (const char* knobs :
-         {"scatter { block_threads: 64 }", "scatter { block_threads: 32 part_rows: 8 }",
+         {"scatter { block_threads: 64 }", "scatter { block_threads: 32 part_rows: 8 unroll: 4 }",
           "scatter { vector_bytes: 4 part_rows: 65536 } precision { accumulator: ACCUMULATOR_F64 "
           "}"}) {
       v1::Group group;
@@ -159,7 +159,7 @@ TEST_CASE("random graphs with rows that are added to places", "[codegen]") {
   graph::RandomGraphOptions options;
   options.scatters = true;
   options.max_elements = 1024;
-  const char* const knobs[] = {"", "part_rows: 8", "vector_bytes: 4 block_threads: 32"};
+  const char* const knobs[] = {"", "part_rows: 8", "vector_bytes: 4 block_threads: 32 unroll: 2"};
   std::vector<Trial> trials;
   int scatters = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
