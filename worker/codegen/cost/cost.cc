@@ -205,8 +205,7 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   // By some of a block's threads, when the others are through.
   const double behind = std::max(point.serial_row, point.serial_rows / at_once) * of_element;
   return std::max({memory, compute / busy, serial}) + behind + use.summing_seconds +
-         use.before_seconds + use.launches * target.launch_seconds +
-         (use.left_bytes > 0 ? kLeftSeconds : 0);
+         use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
 }  // namespace warpsmith::codegen

@@ -43,8 +43,7 @@ struct Usage {
   // of the work
   double points = 0;           // that are computed, in place of all of the domain's; 0: those
   double operations = 0;       // beside those of its points
-  double summing_seconds = 0;  // beside all else: of what a product's end makes, or of rounds
-  double before_seconds = 0;   // of kernels that only find out what the others have to do
+  double summing_seconds = 0;  // beside all else: of a product's end, of rounds, of lists
   double products = 0;  // multiplications with their additions, in place of its points' operations
   // That they take with all their kernels but what adds up their ends, without launches.
   double product_seconds = 0;

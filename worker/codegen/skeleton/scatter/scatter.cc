@@ -379,7 +379,7 @@ class Scatter : public Skeleton {
     all.points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced());
     all.launches = 1;
     all.left_bytes = 0;
-    all.before_seconds = all.operations = 0;
+    all.summing_seconds = all.operations = 0;
     return SecondsOf(group, domain, *use, target) < SecondsOf(group, domain, all, target) ? 1 : 0;
   }
 
@@ -439,7 +439,7 @@ class Scatter : public Skeleton {
     use.operations =
         looks * kLookSteps + static_cast<double>((*domain)->kept() / use.width) * kElementSteps;
     const double waves = std::ceil(static_cast<double>(lists.blocks) / target.sm_count);
-    use.before_seconds = kListSeconds + waves * static_cast<double>(form.row_count) * kRowSeconds;
+    use.summing_seconds = kListSeconds + waves * static_cast<double>(form.row_count) * kRowSeconds;
     return use;
   }
 
