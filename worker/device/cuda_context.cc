@@ -33,8 +33,25 @@ absl::StatusOr<std::shared_ptr<CudaContext>> CudaContext::Make(int ordinal) {
 
 CudaContext::~CudaContext() {
   if (lost()) return;
+  DropLanes();
   if (stream_ != nullptr) driver_->StreamDestroy(stream_);
   if (retained_) driver_->PrimaryCtxRelease(ordinal_);
+}
+
+absl::StatusOr<std::vector<cuda::Stream>> CudaContext::Lanes(int count) {
+  while (static_cast<int>(beside_.size()) < count - 1) {
+    cuda::Stream stream = nullptr;
+    WS_CUDA(*this, StreamCreate(&stream, cuda::kStreamNonBlocking));
+    beside_.push_back(stream);
+  }
+  std::vector<cuda::Stream> lanes = {stream_};
+  lanes.insert(lanes.end(), beside_.begin(), beside_.begin() + (count - 1));
+  return lanes;
+}
+
+void CudaContext::DropLanes() {
+  for (cuda::Stream stream : beside_) driver_->StreamDestroy(stream);
+  beside_.clear();
 }
 
 absl::Status CudaContext::Check(cuda::Result result, absl::string_view what) {

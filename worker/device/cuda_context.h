@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/device/cublaslt.h"
@@ -24,6 +25,11 @@ class CudaContext {
   const cuda::Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   cuda::Stream stream() const { return stream_; }
+  // Streams for the lanes of a plan (common/problem/lanes.h): the first is stream(), others are
+  // made when they are first asked for, and beside it.
+  absl::StatusOr<std::vector<cuda::Stream>> Lanes(int count);
+  // Makes those others anew when they are next asked for. What is in them is done or forgotten.
+  void DropLanes();
   int64_t granularity() const { return granularity_; }  // of physical memory
 
   // OK, or what went wrong with `what`. OutOfRange, Aborted and DataLoss lose the device.
@@ -49,6 +55,7 @@ class CudaContext {
   cuda::Ordinal ordinal_ = 0;
   bool retained_ = false;
   cuda::Stream stream_ = nullptr;
+  std::vector<cuda::Stream> beside_;
   int64_t granularity_ = 0;
   absl::Status lost_;
   std::shared_ptr<const CublasLt> library_;

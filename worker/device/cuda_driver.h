@@ -101,6 +101,7 @@ inline constexpr int kLocationDevice = 1;      // CU_MEM_LOCATION_TYPE_DEVICE
 inline constexpr int kAccessReadWrite = 3;     // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kGranularityMinimum = 0;  // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kCaptureThreadLocal = 1;  // other threads may call the driver meanwhile
 inline constexpr int kCaptureRelaxed = 2;      // this one may, too: a library loads its kernels
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
@@ -219,6 +220,7 @@ struct Uuid {
   X(StreamCreate, "cuStreamCreate", (Stream * stream, unsigned flags))                             \
   X(StreamDestroy, "cuStreamDestroy_v2", (Stream stream))                                          \
   X(StreamSynchronize, "cuStreamSynchronize", (Stream stream))                                     \
+  X(StreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))            \
   X(StreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                      \
   X(StreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                        \
   X(GraphInstantiate, "cuGraphInstantiateWithFlags",                                               \

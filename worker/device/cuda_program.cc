@@ -20,6 +20,10 @@ absl::Status In(const v1::Launch& launch, const absl::Status& status) {
                       absl::StrCat("kernel '", launch.entry(), "': ", status.message()));
 }
 
+absl::Status In(const v1::Step& step, const absl::Status& status) {
+  return step.has_launch() ? In(step.launch(), status) : status;
+}
+
 int64_t Volume(const google::protobuf::RepeatedField<uint32_t>& sizes) {
   int64_t volume = 1;
   for (const uint32_t size : sizes) volume *= size;
@@ -74,18 +78,34 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
     program->modules_.push_back(module);
   }
   if (absl::Status status = program->LetWaitsBeSaid(); !status.ok()) return status;
-  bool follows_kernel = false;
-  for (const v1::Step& step : plan.steps()) {
+  if (absl::Status status = program->MakeEvents(); !status.ok()) return status;
+  for (int i = 0; i < plan.steps_size(); ++i) {
+    const v1::Step& step = plan.steps(i);
+    const size_t number = step.has_launch() ? program->kernels_.size() : program->products_.size();
+    program->numbers_.push_back(static_cast<int>(number));
     if (step.has_launch()) {
-      auto kernel = program->Prepare(step.launch(), follows_kernel, info);
+      auto kernel = program->Prepare(step.launch(), program->lanes_.turns[i].may_overlap, info);
       if (!kernel.ok()) return In(step.launch(), kernel.status());
       program->kernels_.push_back(*std::move(kernel));
     } else if (step.has_product()) {
       if (auto status = program->AddProduct(step.product()); !status.ok()) return status;
     }
-    follows_kernel = step.has_launch();
   }
   return program;
+}
+
+absl::Status CudaProgram::MakeEvents() {
+  auto lanes = problem::LanesOf(plan_);
+  if (!lanes.ok()) return lanes.status();
+  lanes_ = *std::move(lanes);
+  ended_.assign(plan_.steps_size(), nullptr);
+  if (!lanes_.beside()) return absl::OkStatus();
+  WS_CUDA(*context_, EventCreate(&begun_, cuda::kEventDisableTiming));
+  for (int i = 0; i < plan_.steps_size(); ++i) {
+    if (!lanes_.turns[i].awaited) continue;
+    WS_CUDA(*context_, EventCreate(&ended_[i], cuda::kEventDisableTiming));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaProgram::LetWaitsBeSaid() {
@@ -114,6 +134,10 @@ CudaProgram::~CudaProgram() {
   if (context_->lost()) return;
   if (waited_ != nullptr) context_->driver().MemFreeHost(waited_);
   DropGraph();
+  ended_.push_back(begun_);
+  for (cuda::Event event : ended_) {
+    if (event != nullptr) context_->driver().EventDestroy(event);
+  }
   for (cuda::Module module : modules_) context_->driver().ModuleUnload(module);
 }
 
@@ -141,8 +165,7 @@ void CudaProgram::DropGraph() {
   graph_ = nullptr;
 }
 
-absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launch,
-                                                         bool follows_kernel,
+absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launch, bool may_overlap,
                                                          const DeviceInfo& info) {
   CudaContext& cuda = *context_;
   Kernel kernel;
@@ -183,8 +206,8 @@ absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launc
     kernel.attributes.push_back(attribute);
   }
   // Overlap is defined between two kernels; behind a fill or a copy there is nothing to overlap
-  // with.
-  if (launch.programmatic() && follows_kernel && !launch.cooperative()) {
+  // with. Its attribute is the last, where Put can leave it out.
+  if (launch.programmatic() && may_overlap && !launch.cooperative()) {
     cuda::LaunchAttribute attribute;
     attribute.id = cuda::kLaunchProgrammaticSerialization;
     attribute.value.programmatic = 1;
@@ -284,25 +307,37 @@ absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
     ++kernel;
   }
 
-  WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), products_.empty() ? cuda::kCaptureThreadLocal
-                                                                    : cuda::kCaptureRelaxed));
-  const absl::Status enqueued = Enqueue();
-  // Whatever happened, the stream has to leave capture.
-  cuda::Graph graph = nullptr;
+  auto graph = Capture();
+  if (!graph.ok()) return graph.status();
   absl::Status status =
-      cuda.Check(cuda.driver().StreamEndCapture(cuda.stream(), &graph), "cuStreamEndCapture");
-  if (!enqueued.ok()) status = enqueued;
-  if (status.ok()) {
-    status = cuda.Check(cuda.driver().GraphInstantiate(&graph_, graph, 0),
-                        "cuGraphInstantiateWithFlags");
-  }
-  if (graph != nullptr) cuda.driver().GraphDestroy(graph);
+      cuda.Check(cuda.driver().GraphInstantiate(&graph_, *graph, 0), "cuGraphInstantiateWithFlags");
+  cuda.driver().GraphDestroy(*graph);
   if (!status.ok()) {
     graph_ = nullptr;
     return status;
   }
   WS_CUDA(cuda, GraphUpload(graph_, cuda.stream()));
   return cuda.Synchronize();
+}
+
+absl::StatusOr<cuda::Graph> CudaProgram::Capture() {
+  CudaContext& cuda = *context_;
+  const auto streams = cuda.Lanes(lanes_.count);  // before: a capture is no time to make some
+  if (!streams.ok()) return streams.status();
+  WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), products_.empty() ? cuda::kCaptureThreadLocal
+                                                                    : cuda::kCaptureRelaxed));
+  const absl::Status enqueued = Enqueue(*streams);
+  // Whatever happened, the stream has to leave capture, and so do with it those that came to it by
+  // waiting for events of it.
+  cuda::Graph graph = nullptr;
+  absl::Status status =
+      cuda.Check(cuda.driver().StreamEndCapture(cuda.stream(), &graph), "cuStreamEndCapture");
+  if (!enqueued.ok()) status = enqueued;
+  if (status.ok()) return graph;
+  if (graph != nullptr) cuda.driver().GraphDestroy(graph);
+  // Nothing of a capture that failed may be met by the next.
+  if (!cuda.lost()) cuda.DropLanes();
+  return status;
 }
 
 absl::Status CudaProgram::BindArguments(const v1::Launch& launch, Kernel& kernel) {
@@ -318,45 +353,52 @@ absl::Status CudaProgram::BindArguments(const v1::Launch& launch, Kernel& kernel
   return absl::OkStatus();
 }
 
-absl::Status CudaProgram::Enqueue(const Around* around) {
+absl::Status CudaProgram::Enqueue(absl::Span<const cuda::Stream> streams) {
   CudaContext& cuda = *context_;
-  auto kernel = kernels_.begin();
-  auto product = products_.begin();
-  int started = 0;  // kernels and products
-  for (const v1::Step& step : plan_.steps()) {
-    if (step.has_product()) {
-      const v1::LibraryProduct& it = step.product();
-      const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
-      const auto launch = [&] {
-        return (*product)->Run(it.algorithm(), at(it.a()), at(it.b()),
-                               it.has_bias() ? addresses_[it.bias().buffer()] : 0, at(it.d()),
-                               addresses_[it.workspace()], cuda.stream());
-      };
-      absl::Status status = around == nullptr ? launch() : (*around)(started++, launch);
-      if (!status.ok()) return status;
-      ++product;
-    } else if (step.has_launch()) {
-      cuda::LaunchConfig config = kernel->config;
-      // Its last attribute lets it begin before the kernel before it has ended.
-      if (around != nullptr && config.attribute_count > 0 &&
-          kernel->attributes.back().id == cuda::kLaunchProgrammaticSerialization) {
-        --config.attribute_count;
-      }
-      const auto launch = [&] {
-        return cuda.Check(cuda.driver().LaunchKernelEx(&config, kernel->function,
-                                                       kernel->arguments.data(), nullptr),
-                          "cuLaunchKernelEx");
-      };
-      absl::Status status = around == nullptr ? launch() : (*around)(started++, launch);
-      if (!status.ok()) return In(step.launch(), status);
-      ++kernel;
-    } else if (step.has_fill() && step.fill().bytes() > 0) {
-      WS_CUDA(cuda, MemsetD32Async(addresses_[step.fill().buffer()], step.fill().pattern(),
-                                   step.fill().bytes() / 4, cuda.stream()));
-    } else if (step.has_copy() && step.copy().bytes() > 0) {
-      WS_CUDA(cuda, MemcpyDtoDAsync(addresses_[step.copy().to()], addresses_[step.copy().from()],
-                                    step.copy().bytes(), cuda.stream()));
+  if (lanes_.beside()) WS_CUDA(cuda, EventRecord(begun_, streams[0]));
+  for (int i = 0; i < plan_.steps_size(); ++i) {
+    const v1::Step& step = plan_.steps(i);
+    const cuda::Stream stream = streams[step.lane()];
+    if (lanes_.turns[i].begins) WS_CUDA(cuda, StreamWaitEvent(stream, begun_, 0));
+    for (const uint32_t before : step.after()) {
+      WS_CUDA(cuda, StreamWaitEvent(stream, ended_[before], 0));
     }
+    if (absl::Status status = Put(i, stream, /*alone=*/false); !status.ok())
+      return In(step, status);
+    if (lanes_.turns[i].awaited) WS_CUDA(cuda, EventRecord(ended_[i], stream));
+  }
+  for (const int last : lanes_.last) WS_CUDA(cuda, StreamWaitEvent(streams[0], ended_[last], 0));
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Put(int number, cuda::Stream stream, bool alone) {
+  CudaContext& cuda = *context_;
+  const v1::Step& step = plan_.steps(number);
+  if (step.has_product()) {
+    const v1::LibraryProduct& it = step.product();
+    const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
+    return products_[numbers_[number]]->Run(it.algorithm(), at(it.a()), at(it.b()),
+                                            it.has_bias() ? addresses_[it.bias().buffer()] : 0,
+                                            at(it.d()), addresses_[it.workspace()], stream);
+  }
+  if (step.has_launch()) {
+    Kernel& kernel = kernels_[numbers_[number]];
+    cuda::LaunchConfig config = kernel.config;
+    config.stream = stream;
+    if (alone && config.attribute_count > 0 &&
+        kernel.attributes.back().id == cuda::kLaunchProgrammaticSerialization) {
+      --config.attribute_count;
+    }
+    return cuda.Check(
+        cuda.driver().LaunchKernelEx(&config, kernel.function, kernel.arguments.data(), nullptr),
+        "cuLaunchKernelEx");
+  }
+  if (step.has_fill() && step.fill().bytes() > 0) {
+    WS_CUDA(cuda, MemsetD32Async(addresses_[step.fill().buffer()], step.fill().pattern(),
+                                 step.fill().bytes() / 4, stream));
+  } else if (step.has_copy() && step.copy().bytes() > 0) {
+    WS_CUDA(cuda, MemcpyDtoDAsync(addresses_[step.copy().to()], addresses_[step.copy().from()],
+                                  step.copy().bytes(), stream));
   }
   return absl::OkStatus();
 }
@@ -380,7 +422,15 @@ absl::Status CudaProgram::Launch() {
 
 absl::Status CudaProgram::LaunchApart(const Around& around) {
   if (absl::Status status = CheckBound(); !status.ok()) return status;
-  return Enqueue(&around);
+  int started = 0;  // kernels and products
+  for (int i = 0; i < plan_.steps_size(); ++i) {
+    const v1::Step& step = plan_.steps(i);
+    const auto put = [&] { return Put(i, context_->stream(), /*alone=*/true); };
+    const absl::Status status =
+        step.has_launch() || step.has_product() ? around(started++, put) : put();
+    if (!status.ok()) return In(step, status);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace warpsmith::device

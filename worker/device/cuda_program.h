@@ -1,4 +1,5 @@
-// A plan on a card: its cubins loaded (common/problem/units.h), its steps captured as a CUDA graph.
+// A plan on a card: its cubins loaded (common/problem/units.h), its steps captured as a CUDA graph,
+// of whose branches its lanes are some (common/problem/lanes.h).
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/problem/lanes.h"
 #include "worker/device/cuda_context.h"
 #include "worker/device/device.h"
 #include "worker/device/waited.h"
@@ -28,7 +30,8 @@ class CudaProgram : public Program {
   // Puts one run of the plan into the stream. FailedPrecondition: not bound, or a buffer has moved
   // since.
   absl::Status Launch();
-  // The same step by step, each kernel's launch within `around`, none before the last has ended.
+  // The same step by step in the plan's order, lanes too, each kernel's launch within `around`,
+  // none before the last has ended.
   using Around =
       std::function<absl::Status(int kernel, const std::function<absl::Status()>& launch)>;
   absl::Status LaunchApart(const Around& around);
@@ -49,7 +52,7 @@ class CudaProgram : public Program {
   };
 
   explicit CudaProgram(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
-  absl::StatusOr<Kernel> Prepare(const v1::Launch& launch, bool follows_kernel,
+  absl::StatusOr<Kernel> Prepare(const v1::Launch& launch, bool may_overlap,
                                  const DeviceInfo& info);
   absl::Status CheckParameters(const v1::Launch& launch, cuda::Function function);
   absl::Status CheckResidency(const v1::Launch& launch, const Kernel& kernel,
@@ -57,8 +60,13 @@ class CudaProgram : public Program {
   // Fills in what depends on addresses_.
   absl::Status BindArguments(const v1::Launch& launch, Kernel& kernel);
   absl::Status CheckBound() const;
-  // Puts the steps into the stream, each kernel's launch within `around`; null: as they are.
-  absl::Status Enqueue(const Around* around = nullptr);
+  // What the graph is: the steps in their lanes' streams, which are joined to the first again.
+  absl::StatusOr<cuda::Graph> Capture();
+  absl::Status Enqueue(absl::Span<const cuda::Stream> streams);
+  // Puts one step into the stream. `alone`: after all that is there has ended.
+  absl::Status Put(int step, cuda::Stream stream, bool alone);
+  // Events by which lanes meet.
+  absl::Status MakeEvents();
   // Of a step: what makes its product.
   absl::Status AddProduct(const v1::LibraryProduct& product);
   void DropGraph();
@@ -68,8 +76,12 @@ class CudaProgram : public Program {
   const std::shared_ptr<CudaContext> context_;
   v1::Plan plan_;
   std::vector<cuda::Module> modules_;
-  std::vector<Kernel> kernels_;                            // of the launch steps, in order
+  problem::Lanes lanes_;
+  cuda::Event begun_ = nullptr;     // null: there is one lane
+  std::vector<cuda::Event> ended_;  // by step; null where nothing waits for it
+  std::vector<Kernel> kernels_;     // of the launch steps, in order
   std::vector<std::unique_ptr<LibraryProduct>> products_;  // of the library's steps, in order
+  std::vector<int> numbers_;  // of each step that is either: its place among them
   std::vector<Memory*> buffers_;
   std::vector<uint64_t> addresses_;
   cuda::GraphExec graph_ = nullptr;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/graph/graph.h"
 #include "common/graph/operators.h"
+#include "common/problem/lanes.h"
 
 namespace warpsmith::device {
 namespace {
@@ -272,7 +273,7 @@ absl::Status CheckPlan(const v1::Plan& plan, const DeviceInfo& info, int max_clu
       return absl::InvalidArgumentError(absl::StrCat(Where(plan, i), status.message()));
     }
   }
-  return absl::OkStatus();
+  return problem::LanesOf(plan).status();
 }
 
 absl::Status CheckBinding(const v1::Plan& plan, absl::Span<Memory* const> buffers) {

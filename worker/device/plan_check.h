@@ -17,7 +17,8 @@ inline constexpr int kMaxAlgorithms = 8;     // of a library, for one product
 inline constexpr int kMaxHostCluster = 16;   // blocks; info() says 1 on the host, tests use more
 
 // InvalidArgument names the step and what is wrong with it: an index of no buffer, a size beyond a
-// buffer's end, a grid, block, cluster or shared memory beyond what the device takes.
+// buffer's end, a grid, block, cluster or shared memory beyond what the device takes; or lanes that
+// are none (common/problem/lanes.h).
 absl::Status CheckPlan(const v1::Plan& plan, const DeviceInfo& info, int max_cluster);
 
 // That `buffers` are what the plan declares: as many, each mapped and large enough.
