@@ -14,6 +14,7 @@
 #include "worker/device/host_executor.h"
 #include "worker/device/host_guard.h"
 #include "worker/device/host_memory.h"
+#include "worker/device/host_order.h"
 #include "worker/device/host_product.h"
 #include "worker/device/host_rates.h"
 #include "worker/device/plan_check.h"
@@ -51,7 +52,8 @@ class HostProgram : public Program {
   }
 
   absl::Status Bind(absl::Span<Memory* const> buffers) override;
-  // `launches`: takes the seconds of each; null: nobody asks.
+  // Steps and threads in an order that `seed` decides; 0: the plan's. `launches`: takes the seconds
+  // of each, in that order; null: nobody asks.
   absl::Status Run(HostExecutor* executor, uint64_t seed, KernelGuard* guard,
                    std::vector<double>* launches) const;
 
@@ -72,6 +74,7 @@ class HostProgram : public Program {
   v1::Plan plan_;
   void* library_ = nullptr;
   std::vector<Launch> launches_;  // of the launch steps, in order
+  std::vector<int> numbers_;      // of each step, where it is a launch: its place among them
   std::vector<Memory*> buffers_;
 };
 
@@ -97,6 +100,7 @@ absl::StatusOr<std::unique_ptr<HostProgram>> HostProgram::Make(const Device* dev
         absl::StrCat(binary.bytes, " was not made by this version's host compiler"));
   }
   for (const v1::Step& step : plan.steps()) {
+    program->numbers_.push_back(static_cast<int>(program->launches_.size()));
     if (step.has_product() && step.product().library() != kHostLibrary) {
       return absl::InvalidArgumentError(absl::StrCat("a product by ", step.product().library(),
                                                      "; the host's is '", kHostLibrary, "'"));
@@ -176,11 +180,11 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
   const auto data = [&](int buffer) {
     return reinterpret_cast<char*>(buffers_[buffer]->address());
   };
-  auto launch = launches_.begin();
-  for (const v1::Step& step : plan_.steps()) {
+  for (const int number : StepOrder(plan_, seed)) {
+    const v1::Step& step = plan_.steps(number);
     const int64_t start = HostNanoseconds();
     if (step.has_launch()) {
-      absl::Status status = executor->Run((launch++)->launch, seed, guard);
+      absl::Status status = executor->Run(launches_[numbers_[number]].launch, seed, guard);
       if (!status.ok()) return status;
     } else if (step.has_fill()) {
       const uint32_t pattern = step.fill().pattern();

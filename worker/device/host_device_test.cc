@@ -275,6 +275,51 @@ TEST_CASE("a kernel that starts early waits for the one before it") {
   }
 }
 
+TEST_CASE("what a step of another lane waits for shows where it is left out") {
+  // x = 1; in lane 1 and 2 y = x + 1, z = x + 2; w = y + z.
+  const char* const source = R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void add(const int* a, const int* b, int* to, int more) { *to = *a + *b + more; }
+)";
+  const PlanBuilder builder = PlanBuilder(source)
+                                  .Buffer("x", 4)
+                                  .Buffer("y", 4)
+                                  .Buffer("z", 4)
+                                  .Buffer("w", 4)
+                                  .Buffer("nought", 4)
+                                  .Fill(4, 0, 4)
+                                  .Fill(0, 1, 4)
+                                  .Launch("add", 1, 1, {Arg(0), Arg(4), Arg(1), Arg32(1)})
+                                  .InLane(1, {1})
+                                  .Launch("add", 1, 1, {Arg(0), Arg(4), Arg(2), Arg32(2)})
+                                  .InLane(2, {1})
+                                  .Launch("add", 1, 1, {Arg(1), Arg(2), Arg(3), Arg32(0)})
+                                  .InLane(0, {2, 3});
+  const auto wrong_runs = [](const v1::Plan& plan) {
+    Bench bench(plan);
+    int wrong = 0;
+    for (int run = 0; run < 12; ++run) {
+      for (int buffer = 0; buffer < 5; ++buffer) bench.Write<int>(buffer, {-1000});
+      REQUIRE(bench.Run().ok());
+      wrong += bench.Read<int>(3)[0] != 5;
+    }
+    // In the plan's own order, as it is timed, all is there.
+    REQUIRE(bench.device->TimeLaunches(*bench.program, kLimit).ok());
+    CHECK(bench.Read<int>(3)[0] == 5);
+    return wrong;
+  };
+  const v1::Plan plan = builder.Build();
+  CHECK(wrong_runs(plan) == 0);
+  for (int step = 2; step < plan.steps_size(); ++step) {
+    for (int one = 0; one < plan.steps(step).after_size(); ++one) {
+      INFO("step " << step << " without " << plan.steps(step).after(one));
+      v1::Plan lacking = plan;
+      auto& after = *lacking.mutable_steps(step)->mutable_after();
+      after.erase(after.begin() + one);
+      CHECK(wrong_runs(lacking) > 0);
+    }
+  }
+}
+
 TEST_CASE("clusters see each other's shared memory") {
   const std::string source = R"(
 extern "C" __global__ void rotate(int* y) {

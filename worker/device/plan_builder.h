@@ -71,6 +71,13 @@ class PlanBuilder {
     Last().set_programmatic(true);
     return *this;
   }
+  // This changes the step that was added last.
+  PlanBuilder& InLane(uint32_t lane, const std::vector<uint32_t>& after = {}) {
+    v1::Step& step = *plan_.mutable_steps(plan_.steps_size() - 1);
+    step.set_lane(lane);
+    for (const uint32_t before : after) step.add_after(before);
+    return *this;
+  }
   PlanBuilder& Fill(int buffer, uint32_t pattern, int64_t bytes) {
     v1::Fill& fill = *plan_.add_steps()->mutable_fill();
     fill.set_buffer(buffer);

@@ -28,6 +28,21 @@ v1::TensorMap Whole() {
   return map;
 }
 
+TEST_CASE("steps wait for earlier ones of other lanes", "[plan]") {
+  const auto refusal = [](uint32_t lane, const std::vector<uint32_t>& after) {
+    const v1::Plan plan = PlanBuilder("")
+                              .Buffer("x", 64)
+                              .Fill(0, 0, 64)
+                              .Launch("f", 1, 32, {Arg(0)})
+                              .InLane(lane, after)
+                              .Build();
+    return std::string(CheckPlan(plan, Card(), 1).message());
+  };
+  CHECK(refusal(1, {0}).empty());
+  CHECK(absl::StrContains(refusal(4, {}), "step 1: lane 4; a plan has lanes 0 to 3"));
+  CHECK(absl::StrContains(refusal(1, {1}), "step 1: it waits for step 1, which is not before it"));
+}
+
 std::string Refusal(const std::function<void(v1::TensorMap&)>& change,
                     const DeviceInfo& info = Card()) {
   v1::Argument argument;
