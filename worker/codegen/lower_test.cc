@@ -45,6 +45,7 @@ TEST_CASE("random graphs under random knobs and rewrites", "[codegen]") {
     *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
     schedule.mutable_launch()->set_programmatic(random.OneIn(2));
     schedule.mutable_launch()->set_when_ended(random.OneIn(2));
+    schedule.mutable_launch()->set_branches(random.OneIn(2));
     const auto infos = Describe(rewritten, schedule, TestTarget());
     INFO(infos.status().message());
     REQUIRE(infos.ok());

@@ -80,6 +80,7 @@ struct Board {
   int products = 0;   // schedules with products of matrices
   int pairs = 0;      // and those with two of one factor together
   int prepared = 0;   // schedules of which something is done once for constant weights
+  int beside = 0;     // schedules of which steps run beside each other
   size_t used = 0;    // of failures
   char now[kNoteBytes];
   char failures[16 * kNoteBytes];
@@ -111,6 +112,8 @@ std::vector<Trial> TrialsOf(int number, Board& board) {
   board.both_ways += first.ok() && absl::StrContains(first->source(), "ws::rows_total<");
   board.products += first.ok() && absl::StrContains(first->source(), "ws::contract_plain<");
   board.prepared += first.ok() && first->has_prepare();
+  board.beside += first.ok() && std::any_of(first->steps().begin(), first->steps().end(),
+                                            [](const v1::Step& step) { return step.lane() > 0; });
   board.pairs += first.ok() && absl::StrContains(first->source(), "kPair = true");
   for (int m = 0; m < kMutations; ++m) {
     const v1::Schedule mutated = Mutated(schedule, rewritten, random);
@@ -263,7 +266,8 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     wanted += static_cast<int>(worker.numbers.size());
   }
   RunAll(workers);
-  int done = 0, lowered = 0, refused = 0, both_ways = 0, products = 0, pairs = 0, prepared = 0;
+  int done = 0, lowered = 0, refused = 0, both_ways = 0, products = 0, pairs = 0, prepared = 0,
+      beside = 0;
   for (const Worker& worker : workers) {
     const Board& board = *worker.board;
     done += board.done;
@@ -273,6 +277,7 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     products += board.products;
     pairs += board.pairs;
     prepared += board.prepared;
+    beside += board.beside;
     INFO(board.failed << " failures; the first are\n"
                       << std::string_view(board.failures, board.used));
     CHECK(board.failed == 0);
@@ -280,7 +285,7 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
   UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
                      << " refused; " << both_ways << " sum over rows beside them, " << products
                      << " multiply matrices, " << pairs << " by two others at once, " << prepared
-                     << " prepare weights");
+                     << " prepare weights, " << beside << " have steps beside each other");
   CHECK(done == wanted);
   if (one == 0) {
     CHECK(lowered > 0);
@@ -288,6 +293,7 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     CHECK(both_ways > 0);
     CHECK(products > 0);
     CHECK(prepared > 0);
+    CHECK(beside > 0);
     // Seldom is what both are multiplied by even in memory.
     if (count > kQuickGraphs) CHECK(pairs > 0);
   }

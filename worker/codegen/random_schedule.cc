@@ -116,13 +116,14 @@ v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Ran
     if (random.OneIn(2) && Rewrite(graph, trial.rewrites()).ok()) schedule = trial;
   }
   const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
-  const int kind = random.Below(4);
+  const int drawn = random.Below(8), kind = drawn % 4;
   *schedule.mutable_groups() = together    ? Together(rewritten, target).groups()
                                : kind == 0 ? DefaultSchedule(rewritten, target).groups()
                                : kind == 1 ? OpByOpSchedule(rewritten, target).groups()
                                            : RandomGroups(rewritten, target, random).groups();
   schedule.mutable_launch()->set_programmatic(random.OneIn(2));
   schedule.mutable_launch()->set_when_ended(random.OneIn(2));
+  schedule.mutable_launch()->set_branches(drawn >= 4);
   const auto infos = Describe(rewritten, schedule, target);
   if (!infos.ok() || random.OneIn(8)) return schedule;  // every knob open
   for (int g = 0; g < schedule.groups_size(); ++g) {

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/problem/units.h"
 #include "worker/codegen/codegen.h"
+#include "worker/codegen/plan/branches.h"
 #include "worker/codegen/skeleton/skeleton.h"
 
 namespace warpsmith::codegen {
@@ -91,8 +92,10 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
   for (const Ready& one : *groups) fast = fast || one.resolved.precision().fast_math();
   plan.set_fast_math(fast);
   const std::vector<bool> prepared = PreparedGroups(graph, *structure);
+  const bool branches = schedule.launch().branches();
   Storage storage(graph, *structure, FindInPlace(graph, *structure, *groups, target), prepared,
-                  plan);
+                  branches, plan);
+  OnlyRead only_read;
   for (const Ready& one : *groups) {
     storage.Begin(one.work);
     const bool once = prepared[one.work];
@@ -100,11 +103,13 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
                     one.skeleton->header(one.resolved, target), ".cuh>\n");
     KernelWriter writer(graph, one.group->roots()[0], schedule.launch(),
                         once ? *storage.preparation() : storage, plan,
-                        once ? *plan.mutable_prepare() : plan);
+                        once ? *plan.mutable_prepare() : plan, once ? nullptr : &only_read);
     absl::Status written = one.skeleton->Emit(*one.group, one.resolved, target, writer);
     if (!written.ok()) return OfGroup(*one.group, written);
   }
   storage.AddFinalCopies();
+  // What is prepared is so once, and stays in order.
+  if (branches) LayOverLanes(only_read, schedule.launch().programmatic(), plan);
   if (plan.prepare().steps().empty()) plan.clear_prepare();
   return plan;
 }

@@ -68,8 +68,9 @@ int Storage::AddBuffer(v1::Buffer::Kind kind, int tensor) {
 
 Storage::Storage(const graph::Graph& graph, const Structure& structure,
                  const std::map<int, int>& in_place, const std::vector<bool>& prepared,
-                 v1::Plan& plan)
+                 bool branches, v1::Plan& plan)
     : graph_(graph), structure_(structure), in_place_(in_place), plan_(plan) {
+  if (branches) FindNeeded();
   for (int t = 0; t < static_cast<int>(graph.tensors.size()); ++t) {
     if (graph.tensors[t].node >= 0) continue;
     const graph::Role role = graph.tensors[t].role;
@@ -124,22 +125,23 @@ std::set<int> Storage::ReadBy(const std::vector<bool>& groups) const {
 }
 
 void Storage::PlaceBetweenGroups(const std::vector<bool>& mine) {
-  std::map<int, int> last;  // base tensor: the last group that reads it
+  std::map<int, std::set<int>> readers;  // of base tensors: groups
   const int end = static_cast<int>(structure_.groups.size());
   for (int g = 0; g < end; ++g) {
     if (!mine[g] || structure_.groups[g].analysis == nullptr) continue;
-    for (int tensor : structure_.groups[g].analysis->demand().reads) last[Base(tensor)] = g;
+    for (int tensor : structure_.groups[g].analysis->demand().reads)
+      readers[Base(tensor)].insert(g);
   }
-  for (const auto& update : graph_.updates) last[Base(update.value)] = end;
-  for (int tensor : graph_.outputs) last[Base(tensor)] = end;
+  for (const auto& update : graph_.updates) readers[Base(update.value)].insert(end);
+  for (int tensor : graph_.outputs) readers[Base(tensor)].insert(end);
   for (int g = 0; g < end; ++g) {
     if (!mine[g] || structure_.groups[g].analysis == nullptr) continue;
     for (int tensor : structure_.groups[g].analysis->roots()) {
       if (buffers_.count(tensor) > 0) continue;
       const graph::Tensor& t = graph_.tensors[tensor];
-      const auto read = last.find(tensor);
-      buffers_[tensor] =
-          Claim(t.name, t.bytes(), {g, read == last.end() ? g : std::max(g, read->second)});
+      Life life{readers[tensor]};
+      life.groups.insert(g);
+      buffers_[tensor] = Claim(t.name, t.bytes(), life);
     }
   }
 }
@@ -161,8 +163,36 @@ Storage::Left Storage::AddPrepared(const std::string& name, int64_t bytes) {
           AddWords(v1::Buffer::PREPARED, name, bytes)};
 }
 
+void Storage::FindNeeded() {
+  const size_t end = structure_.groups.size();
+  needed_.assign(end + 1, std::vector<bool>(end + 1, false));
+  std::map<int, size_t> writer;  // of base tensors
+  for (size_t g = 0; g < end; ++g) {
+    const Analysis* group = structure_.groups[g].analysis.get();
+    if (group == nullptr) continue;
+    for (int tensor : group->demand().reads) {
+      const auto found = writer.find(Base(tensor));
+      if (found == writer.end()) continue;
+      for (size_t before = 0; before < found->second; ++before)
+        needed_[g][before] = needed_[g][before] || needed_[found->second][before];
+      needed_[g][found->second] = true;
+    }
+    for (int root : group->roots()) writer[root] = g;
+  }
+  std::fill(needed_[end].begin(), needed_[end].end() - 1, true);
+}
+
+bool Storage::Meet(const Life& a, const Life& b) const {
+  if (needed_.empty()) return a.from() <= b.to() && b.from() <= a.to();
+  const auto ended = [this](const Life& one, const Life& other) {
+    return std::all_of(one.groups.begin(), one.groups.end(),
+                       [&](int group) { return needed_[other.from()][group]; });
+  };
+  return !ended(a, b) && !ended(b, a);
+}
+
 // The free buffer that fits best, grown if it is too small, or a new one.
-int Storage::Claim(const std::string& name, int64_t bytes, Life life) {
+int Storage::Claim(const std::string& name, int64_t bytes, const Life& life) {
   bytes = RoundedToWords(bytes);
   int best = -1;
   auto worse = [&](int a, int b) {  // how far a is from fitting, against b
@@ -171,9 +201,8 @@ int Storage::Claim(const std::string& name, int64_t bytes, Life life) {
     return std::abs(x) >= std::abs(y);
   };
   for (const auto& [buffer, lives] : lives_) {
-    const bool free = std::none_of(lives.begin(), lives.end(), [&](const Life& other) {
-      return other.from <= life.to && life.from <= other.to;
-    });
+    const bool free = std::none_of(lives.begin(), lives.end(),
+                                   [&](const Life& other) { return Meet(other, life); });
     if (free && (best < 0 || !worse(buffer, best))) best = buffer;
   }
   if (best < 0) best = AddWords(v1::Buffer::WORKSPACE, name, bytes);
@@ -188,7 +217,7 @@ int Storage::Claim(const std::string& name, int64_t bytes, Life life) {
 }
 
 int Storage::AddWorkspace(const std::string& name, int64_t bytes) {
-  return Claim(name, bytes, {now_, now_});
+  return Claim(name, bytes, {{now_}});
 }
 
 void Storage::AddFinalCopies() {

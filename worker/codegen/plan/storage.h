@@ -18,13 +18,15 @@ namespace warpsmith::codegen {
 std::vector<bool> PreparedGroups(const graph::Graph& graph, const Structure& structure);
 
 // Buffers of a plan: inputs, params and states as the graph lists them, outputs, then workspace and
-// what was prepared. Tensors between groups that do not live together share a buffer.
+// what was prepared. Tensors between groups that do not live together share a buffer; with
+// `branches`, where groups run beside each other, those of which one lives after the other whatever
+// the order of groups that do not need each other.
 class Storage {
  public:
   // `in_place`: states that the kernel of this tensor may overwrite: tensor -> state. `prepared`:
   // PreparedGroups.
   Storage(const graph::Graph& graph, const Structure& structure, const std::map<int, int>& in_place,
-          const std::vector<bool>& prepared, v1::Plan& plan);
+          const std::vector<bool>& prepared, bool branches, v1::Plan& plan);
 
   // -1: it is not there, as in what is prepared most tensors are not.
   int BufferOf(int tensor) const {
@@ -51,8 +53,10 @@ class Storage {
   void AddFinalCopies();
 
  private:
-  struct Life {  // groups, both ends inclusive
-    int from = 0, to = 0;
+  struct Life {
+    std::set<int> groups;  // that touch it; the first one writes it
+    int from() const { return *groups.begin(); }
+    int to() const { return *groups.rbegin(); }
   };
 
   struct OfPreparation {};
@@ -64,7 +68,10 @@ class Storage {
   std::set<int> ReadBy(const std::vector<bool>& groups) const;  // base tensors
   // Where the groups of which `mine` says so leave what others need.
   void PlaceBetweenGroups(const std::vector<bool>& mine);
-  int Claim(const std::string& name, int64_t bytes, Life life);
+  int Claim(const std::string& name, int64_t bytes, const Life& life);
+  void FindNeeded();
+  // Whether both may be there at once.
+  bool Meet(const Life& a, const Life& b) const;
 
   const graph::Graph& graph_;
   const Structure& structure_;
@@ -75,6 +82,9 @@ class Storage {
   std::vector<int> output_buffers_;  // by position in graph.outputs
   std::map<int, int> state_buffers_;
   std::map<int, std::vector<Life>> lives_;  // of what workspace buffers hold
+  // Of each group, and of what is behind all, the groups that have ended before; empty: all that
+  // are before it have.
+  std::vector<std::vector<bool>> needed_;
   std::unique_ptr<Storage> preparation_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/problem/units.h"
 #include "worker/codegen/ir/emit.h"
@@ -20,7 +21,7 @@ constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 std::string EntryPrefix(int root) { return StrCat("k", root, "_"); }
 
 KernelWriter::KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs,
-                           Storage& storage, v1::Plan& plan, v1::Plan& steps)
+                           Storage& storage, v1::Plan& plan, v1::Plan& steps, OnlyRead* only_read)
     : graph_(graph),
       first_(root),
       root_(graph.tensors[root].name),
@@ -29,7 +30,8 @@ KernelWriter::KernelWriter(const graph::Graph& graph, int root, const v1::Launch
       knobs_(knobs),
       storage_(storage),
       plan_(plan),
-      steps_(steps) {}
+      steps_(steps),
+      only_read_(only_read) {}
 
 KernelWriter* KernelWriter::Preparing(const std::vector<int>& tensors) {
   Storage* const storage = storage_.preparation();
@@ -39,7 +41,7 @@ KernelWriter* KernelWriter::Preparing(const std::vector<int>& tensors) {
   }
   if (preparing_ == nullptr) {
     preparing_ = std::make_unique<KernelWriter>(graph_, first_, knobs_, *storage, plan_,
-                                                *plan_.mutable_prepare());
+                                                *plan_.mutable_prepare(), nullptr);
     preparing_->parameters_ = parameters_;
   }
   return preparing_.get();
@@ -96,6 +98,19 @@ bool KernelWriter::LoadsMayMove(const Parameter& p) const {
                         role == graph::Role::kIntermediate);
 }
 
+std::set<int> KernelWriter::OnlyReadBuffers(const std::vector<KernelArgument>& extra) const {
+  std::set<int> read, written;
+  for (const Parameter& p : parameters_)
+    (p.written ? written : read).insert(storage_.BufferOf(p.tensor));
+  for (const KernelArgument& argument : extra) {
+    const bool only_read =
+        argument.map ? argument.only_read : absl::StartsWith(argument.declaration, "const ");
+    (only_read ? read : written).insert(argument.map ? argument.map->buffer() : argument.buffer);
+  }
+  for (const int buffer : written) read.erase(buffer);
+  return read;
+}
+
 absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
                                                  const KernelShape& shape,
                                                  const std::vector<KernelArgument>& extra,
@@ -135,6 +150,7 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
   const auto& steps = steps_.steps();
   const bool after_launch =
       !steps.empty() && steps.rbegin()->has_launch() && !steps.rbegin()->launch().cooperative();
+  if (only_read_ != nullptr) (*only_read_)[steps.size()] = OnlyReadBuffers(extra);
   v1::Launch* launch = steps_.add_steps()->mutable_launch();
   launch->set_entry(name);
   for (int64_t n : {shape.grid, int64_t{1}, int64_t{1}}) launch->add_grid(static_cast<uint32_t>(n));

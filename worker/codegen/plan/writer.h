@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "warpsmith/v1/solution.pb.h"
+#include "worker/codegen/plan/branches.h"
 #include "worker/codegen/plan/storage.h"
 
 namespace warpsmith::codegen {
@@ -20,11 +21,13 @@ struct Parameter {
   std::string type;  // "const float*"
 };
 
-// A further parameter of one kernel: memory, or part of it as the copy engine takes it.
+// A further parameter of one kernel: memory, or part of it as the copy engine takes it. Nothing is
+// written through a pointer to what is const, nor through a map that is `only_read`.
 struct KernelArgument {
   std::string declaration;  // "float* partial"
   int buffer = -1;
   std::optional<v1::TensorMap> map;  // in place of the buffer's address
+  bool only_read = false;
 };
 
 struct KernelShape {
@@ -39,9 +42,9 @@ class KernelWriter {
  public:
   // `root`: the group's first root, of which kernels and structs have their names. `knobs`:
   // how kernels follow each other. Text goes to the plan, steps to `steps`: itself, or its prepare,
-  // whose storage it then is.
+  // whose storage it then is. `only_read`: takes what the steps' kernels only read; may be nullptr.
   KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs, Storage& storage,
-               v1::Plan& plan, v1::Plan& steps);
+               v1::Plan& plan, v1::Plan& steps, OnlyRead* only_read);
 
   // Writes kernels of the group that are done once for each version of the weights, with the same
   // struct, in which tensors that are not there are null. They may read `tensors`; nullptr: those
@@ -81,6 +84,8 @@ class KernelWriter {
 
  private:
   bool LoadsMayMove(const Parameter& p) const;
+  // Buffers that a kernel with these further parameters reads and does not write.
+  std::set<int> OnlyReadBuffers(const std::vector<KernelArgument>& extra) const;
 
   const graph::Graph& graph_;
   const int first_;  // root
@@ -88,6 +93,7 @@ class KernelWriter {
   const v1::LaunchKnobs knobs_;
   Storage& storage_;
   v1::Plan &plan_, &steps_;
+  OnlyRead* const only_read_;
   std::vector<Parameter> parameters_;
   std::string text_;
   std::unique_ptr<KernelWriter> preparing_;

@@ -458,12 +458,13 @@ class Writer {
       arguments.push_back(
           {StrCat("const __grid_constant__ ws::hopper::Map map_",
                   operand == sides.first() ? "a" : "b"),
-           -1, MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand))});
+           -1, MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand)),
+           /*only_read=*/true});
     }
     if (behind_of_ >= 0)
-      arguments.push_back(
-          {"const __grid_constant__ ws::hopper::Map map_behind", -1,
-           MapOf(form_, behind_of_, behind_, type_, RowsBrought(sides, behind_of_))});
+      arguments.push_back({"const __grid_constant__ ws::hopper::Map map_behind", -1,
+                           MapOf(form_, behind_of_, behind_, type_, RowsBrought(sides, behind_of_)),
+                           /*only_read=*/true});
     std::vector<KernelArgument> backs = Backs();
     std::string body;
     if (inlined_ >= 0) {
