@@ -1,4 +1,4 @@
-// Launch: how consecutive kernels follow each other.
+// Launch: how kernels follow each other, or run beside each other.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,10 @@ namespace warpsmith::agent {
 namespace {
 
 constexpr char kName[] = "launch";
-// Microseconds that a programmatic launch can hide between two kernels.
+// Microseconds between two kernels that a programmatic launch can hide, and so can a kernel that
+// runs meanwhile.
 constexpr double kGapUs = 2.0;
+constexpr double kUnlikely = 0.005, kMost = 0.2;  // priors
 
 const char* NameOf(const v1::LaunchKnobs& knobs) {
   return !knobs.programmatic() ? "no" : knobs.when_ended() ? "when ended" : "when begun";
@@ -27,28 +29,49 @@ class Launch : public Specialist {
     }
     if (kernels < 2) return {};
     std::vector<Action> actions;
-    const double time_us = std::max(state.time_us, state.light_us);
-    const double hidden = (kernels - 1) * kGapUs / std::max(time_us, kGapUs);
     const std::string from = NameOf(state.schedule.launch());
     for (const auto& [programmatic, when_ended] :
          {std::pair{false, false}, {true, false}, {true, true}}) {
-      v1::LaunchKnobs knobs;
+      v1::LaunchKnobs knobs = state.schedule.launch();
       knobs.set_programmatic(programmatic);
       knobs.set_when_ended(when_ended);
-      Action action;
-      action.to = NameOf(knobs);
-      if (action.to == from) continue;
-      action.from = from;
-      action.specialist = kName;
-      action.kind = "programmatic";
-      action.name = absl::StrCat("programmatic launch: ", from, " -> ", action.to);
-      action.key = absl::StrCat("programmatic=", action.to);
-      action.schedule = state.schedule;
-      *action.schedule.mutable_launch() = knobs;
-      action.prior = !programmatic || time_us == 0 ? 0.005 : std::min(0.2, hidden);
-      actions.push_back(std::move(action));
+      if (NameOf(knobs) == from) continue;
+      actions.push_back(
+          Move(state, "programmatic", "programmatic launch", from, NameOf(knobs), knobs));
+      if (programmatic) actions.back().prior = Hidden(state, kernels - 1);
+    }
+    const bool branches = state.schedule.launch().branches();
+    const int beside = state.described->describer.GroupsBesideOthers(state.schedule);
+    if (branches || beside > 0) {
+      v1::LaunchKnobs knobs = state.schedule.launch();
+      knobs.set_branches(!branches);
+      actions.push_back(Move(state, "branches", "kernels beside each other",
+                             branches ? "yes" : "no", branches ? "no" : "yes", knobs));
+      if (!branches) actions.back().prior = Hidden(state, beside);
     }
     return actions;
+  }
+
+ private:
+  static Action Move(const State& state, const std::string& kind, const std::string& what,
+                     const std::string& from, const std::string& to, const v1::LaunchKnobs& knobs) {
+    Action action;
+    action.specialist = kName;
+    action.kind = kind;
+    action.name = absl::StrCat(what, ": ", from, " -> ", to);
+    action.key = absl::StrCat(kind, "=", to);
+    action.from = from;
+    action.to = to;
+    action.schedule = state.schedule;
+    *action.schedule.mutable_launch() = knobs;
+    action.prior = kUnlikely;
+    return action;
+  }
+
+  // What is expected where so many kernels no longer wait for the ones before them.
+  static double Hidden(const State& state, int kernels) {
+    const double time_us = std::max(state.time_us, state.light_us);
+    return time_us == 0 ? kUnlikely : std::min(kMost, kernels * kGapUs / std::max(time_us, kGapUs));
   }
 };
 

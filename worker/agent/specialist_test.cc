@@ -315,8 +315,41 @@ TEST_CASE("kernels behind each other are offered each other way to follow", "[ag
     CHECK(others.count(Bytes(state->schedule.launch())) == 0);
   }
   CHECK(ways.size() == 3);
-  // One kernel follows none.
+  // One kernel follows none, and none of a chain runs beside another.
   CHECK(MakeLaunch()->Actions(StateOf(Gelu(1 << 20))).empty());
+}
+
+TEST_CASE("kernels that do not need each other are offered to run beside each other", "[agent]") {
+  auto graph = graph::Parse(
+      {"input x: f32[64, 64] ~ normal", "a: f32[r: 64] = sum[c: 64](x[r, c])",
+       "b: f32[c: 64] = sum[r: 64](x[r, c])", "y: f32[r: 64] = a[r] * b[r]", "output y"},
+      {});
+  REQUIRE(graph.ok());
+  const auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  const codegen::Target target;
+  v1::Schedule schedule = codegen::OpByOpSchedule(*shared, target);
+  schedule.mutable_launch()->set_programmatic(true);
+  auto state = MakeState(shared, schedule, target);
+  REQUIRE(state.ok());
+  const auto moves = [&] {
+    std::vector<Action> found;
+    for (const Action& action : MakeLaunch()->Actions(*state)) {
+      if (action.kind == "branches") found.push_back(action);
+    }
+    return found;
+  };
+  state->time_us = 40;
+  REQUIRE(moves().size() == 1);
+  const Action on = moves()[0];
+  CHECK(on.key == "branches=yes");
+  CHECK(on.prior == 2 * 2.0 / 40);  // two kernels have a neighbour
+  CHECK(on.schedule.launch().branches());
+  CHECK(on.schedule.launch().programmatic());
+  state = MakeState(*state, on.schedule);
+  REQUIRE(state.ok());
+  REQUIRE(moves().size() == 1);
+  CHECK(moves()[0].key == "branches=no");
+  CHECK(Bytes(moves()[0].schedule) == Bytes(schedule));
 }
 
 TEST_CASE("a move that changed nothing is not the next one elsewhere", "[agent]") {

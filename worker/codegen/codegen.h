@@ -126,6 +126,9 @@ class Describer {
   absl::StatusOr<std::vector<GroupInfo>> Describe(const v1::Schedule& schedule);
   // Whether one group of a schedule resolves; what Describe would say of it.
   absl::Status Check(const v1::Schedule& schedule, int group);
+  // How many groups of a schedule have kernels that could run beside another group's: neither needs
+  // the other. 0: it is no schedule.
+  int GroupsBesideOthers(const v1::Schedule& schedule);
   // Joint moves of a group of a schedule that was described.
   std::vector<Layout> Layouts(const v1::Schedule& schedule, int group);
 

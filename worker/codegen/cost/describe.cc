@@ -1,4 +1,5 @@
 // What groups are, for those who choose knobs and for reports.
+#include <algorithm>
 #include <map>
 
 #include "worker/codegen/codegen.h"
@@ -104,6 +105,22 @@ absl::Status Describer::Check(const v1::Schedule& schedule, int group) {
   const Analysis* analysis = (*structure)->groups[group].analysis.get();
   if (analysis == nullptr) return absl::OkStatus();
   return ResolveGroup(*analysis, schedule.groups(group), kept_->target).status();
+}
+
+int Describer::GroupsBesideOthers(const v1::Schedule& schedule) {
+  auto structure = kept_->Find(schedule);
+  if (!structure.ok()) return 0;
+  const auto& groups = (*structure)->groups;
+  const std::vector<std::vector<bool>> needed = NeededGroups(**structure);
+  std::vector<bool> beside(groups.size(), false);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (size_t before = 0; before < g; ++before) {
+      if (groups[g].analysis == nullptr || groups[before].analysis == nullptr || needed[g][before])
+        continue;
+      beside[g] = beside[before] = true;
+    }
+  }
+  return static_cast<int>(std::count(beside.begin(), beside.end(), true));
 }
 
 std::vector<Layout> Describer::Layouts(const v1::Schedule& schedule, int group) {

@@ -139,4 +139,29 @@ absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Sched
   return structure;
 }
 
+int Structure::Base(int tensor) const {
+  for (auto found = alias.find(tensor); found != alias.end(); found = alias.find(tensor))
+    tensor = found->second;
+  return tensor;
+}
+
+std::vector<std::vector<bool>> NeededGroups(const Structure& structure) {
+  const size_t count = structure.groups.size();
+  std::vector<std::vector<bool>> needed(count, std::vector<bool>(count, false));
+  std::map<int, size_t> writer;  // of a root
+  for (size_t g = 0; g < count; ++g) {
+    const Analysis* group = structure.groups[g].analysis.get();
+    if (group == nullptr) continue;
+    for (int tensor : group->demand().reads) {
+      const auto found = writer.find(structure.Base(tensor));
+      if (found == writer.end()) continue;
+      for (size_t before = 0; before < found->second; ++before)
+        needed[g][before] = needed[g][before] || needed[found->second][before];
+      needed[g][found->second] = true;
+    }
+    for (int root : group->roots()) writer[root] = g;
+  }
+  return needed;
+}
+
 }  // namespace warpsmith::codegen

@@ -21,7 +21,8 @@ struct GroupWork {
 
 struct Structure {
   std::vector<GroupWork> groups;
-  std::map<int, int> alias;  // a root that is a reshape: the tensor whose memory it shares
+  std::map<int, int> alias;    // a root that is a reshape: the tensor whose memory it shares
+  int Base(int tensor) const;  // the tensor whose memory it shares in the end
 };
 
 // Analyses of groups of one graph, for all schedules that have a group of the same roots which
@@ -43,6 +44,9 @@ class Analyses {
 absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule,
                                       Analyses& analyses);
 absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule);
+// Of each group the earlier ones without which it cannot be made, by what it reads and by what they
+// read.
+std::vector<std::vector<bool>> NeededGroups(const Structure& structure);
 // Equal for schedules of one graph that have the same structure.
 std::string StructureKey(const v1::Schedule& schedule);
 

@@ -10,15 +10,6 @@ using absl::StrCat;
 
 namespace {
 
-// The tensor whose memory it shares.
-int BaseOf(const Structure& structure, int tensor) {
-  for (auto alias = structure.alias.find(tensor); alias != structure.alias.end();
-       alias = structure.alias.find(tensor)) {
-    tensor = alias->second;
-  }
-  return tensor;
-}
-
 int64_t RoundedToWords(int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 }  // namespace
@@ -28,8 +19,8 @@ std::vector<bool> PreparedGroups(const graph::Graph& graph, const Structure& str
   if (!graph.constant_params) return prepared;
   // Answers share memory with some; what is in memory when it is asked for.
   std::set<int> answers, there;
-  for (int output : graph.outputs) answers.insert(BaseOf(structure, output));
-  for (const auto& update : graph.updates) answers.insert(BaseOf(structure, update.value));
+  for (int output : graph.outputs) answers.insert(structure.Base(output));
+  for (const auto& update : graph.updates) answers.insert(structure.Base(update.value));
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].role == graph::Role::kParam) there.insert(static_cast<int>(t));
   }
@@ -42,13 +33,11 @@ std::vector<bool> PreparedGroups(const graph::Graph& graph, const Structure& str
                   std::all_of(roots.begin(), roots.end(),
                               [&](int root) { return answers.count(root) == 0; }) &&
                   std::all_of(reads.begin(), reads.end(),
-                              [&](int read) { return there.count(BaseOf(structure, read)) > 0; });
+                              [&](int read) { return there.count(structure.Base(read)) > 0; });
     if (prepared[g]) there.insert(roots.begin(), roots.end());
   }
   return prepared;
 }
-
-int Storage::Base(int tensor) const { return BaseOf(structure_, tensor); }
 
 int Storage::StateOf(int tensor) const {
   const auto found = in_place_.find(tensor);
@@ -70,7 +59,11 @@ Storage::Storage(const graph::Graph& graph, const Structure& structure,
                  const std::map<int, int>& in_place, const std::vector<bool>& prepared,
                  bool branches, v1::Plan& plan)
     : graph_(graph), structure_(structure), in_place_(in_place), plan_(plan) {
-  if (branches) FindNeeded();
+  if (branches) {
+    needed_ = NeededGroups(structure);
+    needed_.emplace_back(needed_.size(), true);
+    for (std::vector<bool>& groups : needed_) groups.resize(needed_.size(), false);
+  }
   for (int t = 0; t < static_cast<int>(graph.tensors.size()); ++t) {
     if (graph.tensors[t].node >= 0) continue;
     const graph::Role role = graph.tensors[t].role;
@@ -161,25 +154,6 @@ int Storage::AddWords(v1::Buffer::Kind kind, const std::string& name, int64_t by
 Storage::Left Storage::AddPrepared(const std::string& name, int64_t bytes) {
   return {preparation_->AddWords(v1::Buffer::OUTPUT, name, bytes),
           AddWords(v1::Buffer::PREPARED, name, bytes)};
-}
-
-void Storage::FindNeeded() {
-  const size_t end = structure_.groups.size();
-  needed_.assign(end + 1, std::vector<bool>(end + 1, false));
-  std::map<int, size_t> writer;  // of base tensors
-  for (size_t g = 0; g < end; ++g) {
-    const Analysis* group = structure_.groups[g].analysis.get();
-    if (group == nullptr) continue;
-    for (int tensor : group->demand().reads) {
-      const auto found = writer.find(Base(tensor));
-      if (found == writer.end()) continue;
-      for (size_t before = 0; before < found->second; ++before)
-        needed_[g][before] = needed_[g][before] || needed_[found->second][before];
-      needed_[g][found->second] = true;
-    }
-    for (int root : group->roots()) writer[root] = g;
-  }
-  std::fill(needed_[end].begin(), needed_[end].end() - 1, true);
 }
 
 bool Storage::Meet(const Life& a, const Life& b) const {

@@ -62,14 +62,13 @@ class Storage {
   struct OfPreparation {};
   Storage(const graph::Graph& graph, const Structure& structure, v1::Plan& plan, OfPreparation);
 
-  int Base(int tensor) const;
+  int Base(int tensor) const { return structure_.Base(tensor); }
   int AddBuffer(v1::Buffer::Kind kind, int tensor);
   int AddWords(v1::Buffer::Kind kind, const std::string& name, int64_t bytes);
   std::set<int> ReadBy(const std::vector<bool>& groups) const;  // base tensors
   // Where the groups of which `mine` says so leave what others need.
   void PlaceBetweenGroups(const std::vector<bool>& mine);
   int Claim(const std::string& name, int64_t bytes, const Life& life);
-  void FindNeeded();
   // Whether both may be there at once.
   bool Meet(const Life& a, const Life& b) const;
 
