@@ -35,23 +35,13 @@ absl::Status CheckStep(const v1::Plan& plan, int step) {
 absl::StatusOr<Lanes> LanesOf(const v1::Plan& plan) {
   Lanes lanes;
   lanes.turns.resize(plan.steps_size());
-  std::vector<int> last(kMaxLanes, -1);  // by lane
   for (int i = 0; i < plan.steps_size(); ++i) {
     if (absl::Status status = CheckStep(plan, i); !status.ok()) return status;
     const v1::Step& step = plan.steps(i);
+    lanes.count = std::max(lanes.count, static_cast<int>(step.lane()) + 1);
     for (const uint32_t before : step.after()) lanes.turns[before].awaited = true;
-    const int lane = static_cast<int>(step.lane());
-    lanes.count = std::max(lanes.count, lane + 1);
-    lanes.turns[i].begins = lane > 0 && last[lane] < 0;
-    last[lane] = i;
   }
-  for (int lane = 1; lane < kMaxLanes; ++lane) {
-    if (last[lane] < 0) continue;
-    lanes.last.push_back(last[lane]);
-    lanes.turns[last[lane]].awaited = true;
-  }
-  // Once all that is awaited is known.
-  std::fill(last.begin(), last.end(), -1);
+  std::vector<int> last(lanes.count, -1);  // by lane
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::Step& step = plan.steps(i);
     const int before = std::exchange(last[step.lane()], i);

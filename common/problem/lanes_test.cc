@@ -29,13 +29,12 @@ TEST_CASE("a plan of one lane needs no events", "[lanes]") {
   const auto lanes = LanesOf(PlanOf({{false, 0, {}}, {true, 0, {}}, {true, 0, {}}}));
   REQUIRE(lanes.ok());
   CHECK(lanes->count == 1);
-  CHECK_FALSE(lanes->beside());
-  for (const Turn& turn : lanes->turns) CHECK_FALSE((turn.begins || turn.awaited));
+  for (const Turn& turn : lanes->turns) CHECK_FALSE(turn.awaited);
   CHECK_FALSE(lanes->turns[1].may_overlap);  // behind a fill
   CHECK(lanes->turns[2].may_overlap);
 }
 
-TEST_CASE("lanes begin with the plan, meet and end", "[lanes]") {
+TEST_CASE("kernels overlap where nothing meets between them", "[lanes]") {
   const auto lanes = LanesOf(PlanOf({{true, 0, {}},     // 0
                                      {true, 2, {}},     // 1: beside it
                                      {true, 0, {}},     // 2: behind 0
@@ -45,15 +44,12 @@ TEST_CASE("lanes begin with the plan, meet and end", "[lanes]") {
                                      {true, 0, {}}}));  // 6: behind 4
   REQUIRE(lanes.ok());
   CHECK(lanes->count == 3);
-  CHECK(lanes->last == std::vector<int>{5});
-  std::vector<int> begins, awaited, may_overlap;
+  std::vector<int> awaited, may_overlap;
   for (int i = 0; i < 7; ++i) {
-    if (lanes->turns[i].begins) begins.push_back(i);
     if (lanes->turns[i].awaited) awaited.push_back(i);
     if (lanes->turns[i].may_overlap) may_overlap.push_back(i);
   }
-  CHECK(begins == std::vector<int>{1});
-  CHECK(awaited == std::vector<int>{2, 5});
+  CHECK(awaited == std::vector<int>{2});
   CHECK(may_overlap == std::vector<int>{2, 5, 6});
 }
 

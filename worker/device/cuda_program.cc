@@ -99,8 +99,8 @@ absl::Status CudaProgram::MakeEvents() {
   if (!lanes.ok()) return lanes.status();
   lanes_ = *std::move(lanes);
   ended_.assign(plan_.steps_size(), nullptr);
-  if (!lanes_.beside()) return absl::OkStatus();
-  WS_CUDA(*context_, EventCreate(&begun_, cuda::kEventDisableTiming));
+  if (lanes_.count == 1) return absl::OkStatus();
+  WS_CUDA(*context_, EventCreate(&meeting_, cuda::kEventDisableTiming));
   for (int i = 0; i < plan_.steps_size(); ++i) {
     if (!lanes_.turns[i].awaited) continue;
     WS_CUDA(*context_, EventCreate(&ended_[i], cuda::kEventDisableTiming));
@@ -134,7 +134,7 @@ CudaProgram::~CudaProgram() {
   if (context_->lost()) return;
   if (waited_ != nullptr) context_->driver().MemFreeHost(waited_);
   DropGraph();
-  ended_.push_back(begun_);
+  ended_.push_back(meeting_);
   for (cuda::Event event : ended_) {
     if (event != nullptr) context_->driver().EventDestroy(event);
   }
@@ -355,11 +355,12 @@ absl::Status CudaProgram::BindArguments(const v1::Launch& launch, Kernel& kernel
 
 absl::Status CudaProgram::Enqueue(absl::Span<const cuda::Stream> streams) {
   CudaContext& cuda = *context_;
-  if (lanes_.beside()) WS_CUDA(cuda, EventRecord(begun_, streams[0]));
+  const auto beside = streams.subspan(1);
+  if (!beside.empty()) WS_CUDA(cuda, EventRecord(meeting_, streams[0]));
+  for (cuda::Stream stream : beside) WS_CUDA(cuda, StreamWaitEvent(stream, meeting_, 0));
   for (int i = 0; i < plan_.steps_size(); ++i) {
     const v1::Step& step = plan_.steps(i);
     const cuda::Stream stream = streams[step.lane()];
-    if (lanes_.turns[i].begins) WS_CUDA(cuda, StreamWaitEvent(stream, begun_, 0));
     for (const uint32_t before : step.after()) {
       WS_CUDA(cuda, StreamWaitEvent(stream, ended_[before], 0));
     }
@@ -367,7 +368,10 @@ absl::Status CudaProgram::Enqueue(absl::Span<const cuda::Stream> streams) {
       return In(step, status);
     if (lanes_.turns[i].awaited) WS_CUDA(cuda, EventRecord(ended_[i], stream));
   }
-  for (const int last : lanes_.last) WS_CUDA(cuda, StreamWaitEvent(streams[0], ended_[last], 0));
+  for (cuda::Stream stream : beside) {
+    WS_CUDA(cuda, EventRecord(meeting_, stream));
+    WS_CUDA(cuda, StreamWaitEvent(streams[0], meeting_, 0));
+  }
   return absl::OkStatus();
 }
 

@@ -65,7 +65,7 @@ class CudaProgram : public Program {
   absl::Status Enqueue(absl::Span<const cuda::Stream> streams);
   // Puts one step into the stream. `alone`: after all that is there has ended.
   absl::Status Put(int step, cuda::Stream stream, bool alone);
-  // Events by which lanes meet.
+  // By which lanes meet.
   absl::Status MakeEvents();
   // Of a step: what makes its product.
   absl::Status AddProduct(const v1::LibraryProduct& product);
@@ -77,8 +77,10 @@ class CudaProgram : public Program {
   v1::Plan plan_;
   std::vector<cuda::Module> modules_;
   problem::Lanes lanes_;
-  cuda::Event begun_ = nullptr;     // null: there is one lane
-  std::vector<cuda::Event> ended_;  // by step; null where nothing waits for it
+  // Of lanes' beginning and end, each waited for before the next is recorded; null: there is one
+  // lane.
+  cuda::Event meeting_ = nullptr;
+  std::vector<cuda::Event> ended_;  // by step; null where no other lane waits for it
   std::vector<Kernel> kernels_;     // of the launch steps, in order
   std::vector<std::unique_ptr<LibraryProduct>> products_;  // of the library's steps, in order
   std::vector<int> numbers_;  // of each step that is either: its place among them
