@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/graph/graph.h"
 #include "common/graph/operators.h"
+#include "common/problem/lanes.h"
 
 namespace warpsmith::launcher {
 namespace {
@@ -192,9 +193,16 @@ absl::StatusOr<std::string> PlanText(const v1::Plan& plan, const Orders& orders)
     if (!text.ok()) return text.status();
     buffers.push_back(*std::move(text));
   }
+  const auto lanes = problem::LanesOf(plan);
+  if (!lanes.ok()) return lanes.status();
   for (const v1::Step& step : plan.steps()) {
     auto text = StepText(plan, step);
     if (!text.ok()) return text.status();
+    if (lanes->count > 1) {
+      text->pop_back();
+      absl::StrAppend(&*text, ", \"lane\": ", step.lane(), ", \"after\": ", List(step.after()),
+                      "}");
+    }
     steps.push_back(*std::move(text));
   }
   std::string prepare;

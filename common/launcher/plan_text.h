@@ -19,7 +19,8 @@ std::string StateName(const std::string& tensor);
 using Orders = std::map<int, std::vector<int>>;
 
 // A plan's buffers and steps, without its source. InvalidArgument: a launch whose sizes are not
-// three numbers, an argument without a value, a buffer that the plan does not have or of no kind.
+// three numbers, an argument without a value, a buffer that the plan does not have or of no kind,
+// or lanes that are none (common/problem/lanes.h).
 absl::StatusOr<std::string> PlanText(const v1::Plan& plan, const Orders& orders = {});
 
 // A cubin, compressed and in base64, in lines of 100 characters. Empty for an empty one.

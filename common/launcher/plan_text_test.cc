@@ -70,6 +70,21 @@ TEST_CASE("a plan's text is JSON", "[launcher]") {
   CHECK(plan["steps"][2] == json({{"copy", 0}, {"to", 3}, {"bytes", 32}}));
 }
 
+TEST_CASE("steps of other lanes say so", "[launcher]") {
+  v1::Plan plan = MadePlan();
+  CHECK_FALSE(json::parse(*PlanText(plan))["steps"][0].contains("lane"));
+  plan.mutable_steps(1)->set_lane(2);
+  plan.mutable_steps(1)->add_after(0);
+  const json steps = json::parse(*PlanText(plan))["steps"];
+  CHECK(steps[0]["lane"] == 0);
+  CHECK(steps[1]["lane"] == 2);
+  CHECK(steps[1]["after"] == json({0}));
+  CHECK(steps[2]["after"] == json::array());
+  plan.mutable_steps(1)->set_after(0, 1);
+  CHECK(PlanText(plan).status().message() ==
+        "step 1: it waits for step 1, which is not before it; name earlier steps of other lanes");
+}
+
 TEST_CASE("plans that point nowhere are refused", "[launcher]") {
   const auto refusal = [](v1::Plan plan) { return std::string(PlanText(plan).status().message()); };
   v1::Plan plan = MadePlan();

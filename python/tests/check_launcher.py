@@ -328,6 +328,116 @@ def test_streams():
         assert {call.stream if isinstance(call, Launched) else call[-1] for call in card.driver.calls} == {current[0]}
 
 
+def lanes_plan():
+    """y = 3 x: doubled in the caller's lane, copied in another, and a third one fills; all are added up."""
+    return {"workload": "", "buffers": [["input", "x", "f32", [8]], ["output", "y", "f32", [8]],
+                                        ["workspace", "double", 32], ["workspace", "copied", 32],
+                                        ["workspace", "noughts", 32]],
+            "steps": [{**launch("double", [["buffer", 0], ["buffer", 2]]), "lane": 0, "after": []},
+                      {"copy": 0, "to": 3, "bytes": 32, "lane": 1, "after": []},
+                      {"fill": 4, "pattern": 0, "bytes": 32, "lane": 2, "after": []},
+                      {**launch("add", [["buffer", 2], ["buffer", 3], ["buffer", 3]], programmatic=1), "lane": 1,
+                       "after": [0]},
+                      {**launch("add", [["buffer", 3], ["buffer", 4], ["buffer", 1]], programmatic=1), "lane": 1,
+                       "after": [2]}]}
+
+
+LANE_KERNELS = {"double": lambda x, y: floats(y, 8).copy_(2 * floats(x, 8)),
+                "add": lambda x, z, y: floats(y, 8).copy_(floats(x, 8) + floats(z, 8))}
+
+
+def orders(calls):
+    """[{places of calls that have ended when it begins}], by streams and events."""
+    before, in_stream, recorded = [], {}, {}
+    for i, call in enumerate(calls):
+        stream = call.stream if isinstance(call, Launched) else call[-1]
+        known = set(in_stream.get(stream, ()))
+        if call[0] == "wait":
+            known |= recorded[call[1]]
+        if call[0] == "record":
+            recorded[call[1]] = known | {i}
+        before.append(known)
+        in_stream[stream] = known | {i}
+    return before
+
+
+def test_lanes():
+    solution, card = solution_of(lanes_plan(), card=HostCard(LANE_KERNELS))
+    for turn in range(3):
+        card.driver.calls.clear()
+        x = torch.randn(8)
+        y, = solution.call(None, x)
+        assert torch.equal(y, 3 * x)
+        calls = card.driver.calls
+        double, copy, fill, add, last = [i for i, call in enumerate(calls) if call[0] not in ("wait", "record")]
+        stream = [call.stream if isinstance(call, Launched) else call[-1] for call in calls]
+        assert [stream[i] for i in (double, copy, fill, add, last)] == [77, 78, 79, 78, 78]
+        before = orders(calls)
+        assert {double, copy} <= before[add] and fill not in before[add] and {add, fill} <= before[last]
+        assert not before[copy] & {double, fill} and not before[fill] & {double, copy}
+        # No lane begins before the caller's stream is there, nor is that done before they are.
+        began, ended = min(i for i, call in enumerate(calls) if call[0] == "record"), len(calls) - 1
+        assert all(began in in_lane and stream[began] == 77 for in_lane in (before[copy], before[fill]))
+        assert {double, copy, fill, add, last} <= before[ended] and stream[ended] == 77
+        # Nothing waits between the two additions but for the fill: no overlap.
+        assert [calls[i].attributes for i in (add, last)] == [{}, {}]
+    assert (card.streams, card.driver.made) == (2, 3)
+
+
+def test_kernels_of_a_lane_overlap():
+    plan = lanes_plan()
+    plan["steps"][4]["after"] = []
+    solution, card = solution_of(plan, card=HostCard(LANE_KERNELS))
+    solution.call(None, torch.randn(8))
+    assert [call.attributes for call in card.driver.calls if isinstance(call, Launched)] == [
+        {}, {}, {launcher.PROGRAMMATIC: [1, 0, 0]}]
+
+
+def test_lanes_are_one_calls_at_a_time():
+    solution, card = solution_of(lanes_plan(), card=HostCard(LANE_KERNELS))
+    current, x = [77], torch.randn(8)
+    card.stream = lambda device: current[0]
+
+    def call():
+        card.driver.calls.clear()
+        assert torch.equal(solution.call(None, x)[0], 3 * x)
+        return {call[-1] for call in card.driver.calls if call[0] == "wait"} - {current[0]}
+
+    first = call()
+    card.driver.captures[77] = 5
+    assert call() == first == call()  # of one capture, all of it
+    current[0] = 90
+    other = call()  # and not of another stream's meanwhile
+    assert not other & first and other == call()
+    current[0], card.driver.captures[91] = 91, 6
+    assert call() == other
+    current[0] = 90
+    assert not call() & (first | other)
+    card.driver.captures.clear()
+    card.driver.captures.update({stream: -1 for stream in other})  # one that failed, and has not ended
+    for current[0] in (90, 91, 77):
+        assert not call() & other
+    card.driver.captures.clear()
+    assert card.streams == 6
+
+
+def test_lanes_end_when_a_call_fails():
+    solution, card = solution_of(lanes_plan(), card=HostCard(LANE_KERNELS))
+    x = torch.randn(8)
+    for errors in range(14):
+        card.driver.calls.clear()
+        card.driver.errors = [0] * errors + [719]
+        raises(RuntimeError, "CUDA error 719", lambda: solution.call(None, x))
+        # What was put into lanes is waited for.
+        calls = card.driver.calls
+        done = {i for i, call in enumerate(calls) if call[0] not in ("wait", "record")}
+        ended = orders(calls + [("fill", 0, 77)])[-1]
+        assert done <= ended, (errors, calls)
+    card.driver.errors = []
+    assert torch.equal(solution.call(None, x)[0], 3 * x)
+    assert card.streams == 2
+
+
 def test_prepares():
     def square(w, squares):
         floats(squares, WIDTH).copy_(floats(w, WIDTH) ** 2)

@@ -12,7 +12,7 @@ import torch
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from warpsmith_torch import launcher  # noqa: E402
 
-APART = 78  # the stream on which weights are prepared
+APART = 78  # the first stream that is made beside others: the one on which weights are prepared
 HOST = -1  # what a tensor on the processor gives for its device
 class HostMap(ctypes.Structure):
     """What this driver makes of a tensor: a note of it."""
@@ -30,7 +30,11 @@ WIDTHS = {"map": HostMap, "buffer": ctypes.c_uint64, "i64": ctypes.c_int64, "i32
 SUCCESS, NO_DEVICE = 0, 100
 
 
-class Launched:
+class Launched(tuple):
+    """Of calls, a kernel's: others are tuples."""
+    def __new__(cls, *_):
+        return super().__new__(cls, ("launch",))
+
     def __init__(self, entry, config, parameters):
         self.entry, self.parameters = entry, parameters
         self.grid, self.block, self.shared = list(config.grid), list(config.block), config.shared
@@ -42,7 +46,8 @@ class Launched:
 class HostDriver:
     def __init__(self, kernels):
         self.calls, self.kernels, self.signatures = [], kernels, []
-        self.encoded = 0
+        self.encoded = self.made = 0
+        self.captures = {}  # by stream that is being captured: the capture's number, below 0 if it has failed
         self.errors = []  # what the next calls give instead
 
     def _result(self):
@@ -86,6 +91,36 @@ class HostDriver:
             made = HostMap(address.value, kind, rank.value, tuple(sizes), tuple(strides), tuple(box), swizzle, promotion)
             ctypes.memmove(to.value, ctypes.addressof(made), ctypes.sizeof(made))
         return error
+
+    def cuEventCreate(self, event, flags):
+        assert flags == 2  # no timing, which costs
+        self.made += 1
+        event._obj.value = 1000 + self.made
+        return SUCCESS
+
+    def cuEventRecord(self, event, stream):
+        error = self._result()
+        if not error:
+            self.calls.append(("record", event.value, stream.value))
+        return error
+
+    def cuStreamWaitEvent(self, stream, event, flags):
+        assert flags == 0
+        error = self._result()
+        if not error:
+            recorded = next(call for call in reversed(self.calls) if call[:2] == ("record", event.value))
+            self.calls.append(("wait", event.value, stream.value))
+            if recorded[2] in self.captures:  # who waits for what is captured is captured from there on
+                assert self.captures.get(stream.value, self.captures[recorded[2]]) == self.captures[recorded[2]]
+                self.captures[stream.value] = self.captures[recorded[2]]
+            else:
+                assert stream.value not in self.captures
+        return error
+
+    def cuStreamGetCaptureInfo_v2(self, stream, status, number, *rest):
+        capture = self.captures.get(stream.value, 0)
+        status._obj.value, number._obj.value = (2, 0) if capture < 0 else (1, capture) if capture else (0, 0)
+        return SUCCESS
 
     def cuThreadExchangeStreamCaptureMode(self, mode):
         return SUCCESS
@@ -177,7 +212,7 @@ class HostCard(launcher.Card):
         self.driver = HostDriver(kernels or {})
         self.device = lambda: HOST
         self.stream = lambda device: stream
-        self.entered, self.waited = 0, []
+        self.entered, self.waited, self.streams = 0, [], 0
         self.lt = HostLibrary()
         self.library = lambda: self.lt
 
@@ -193,7 +228,8 @@ class HostCard(launcher.Card):
         return torch.randint(launcher.SEED_END, (count,), dtype=torch.int64)
 
     def apart(self, device):
-        return APART
+        self.streams += 1
+        return APART + self.streams - 1
 
     def settle(self):
         self.waited.append("device")

@@ -11,7 +11,9 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
             see below; "output", made anew by every call, and [kind, name, type, shape, order] where the caller's tensor
             has its axes in another order: `order` says which of them each of the buffer's is.
             ["workspace", name, bytes]: made by every call, and holds anything when it starts.
-  steps     in order, on the caller's current stream:
+  steps     in order, on the caller's current stream, and with "lane": n and "after": [indices] in one that runs beside
+            it, 0 being the caller's: when the one before it in its lane has ended, and those earlier ones of other lanes.
+            The caller's stream waits for all of them.
             {"launch": entry, "grid": [x, y, z], "block": [x, y, z], "cluster": [x, y, z] or [], "shared": bytes,
              "cooperative": 0 or 1, "programmatic": 0 or 1, "arguments": [[kind, value], ...]}
                an argument is ["buffer", its index], ["i32", number], ["i64", number], ["f32", its 32 bits] or
@@ -69,6 +71,8 @@ MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_PROMOTION = 3  # 256 bytes
 RELAXED_CAPTURE = 2
 NON_BLOCKING = 1
+DISABLE_TIMING = 2
+CAPTURING = 1
 # Of cuBLASLt's interface.
 COMPUTE_F32, REAL_TYPES = 68, {"f32": 0, "f16": 2, "bf16": 14}
 TRANSPOSE_FIRST, TRANSPOSE_SECOND, EPILOGUE, BIAS_POINTER, EPILOGUE_BIAS = 3, 4, 7, 8, 4
@@ -188,6 +192,21 @@ class Card:
         stream = ctypes.c_void_p()
         self.check(self.driver.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING), "a stream")
         return stream.value
+
+    def event(self):
+        event = ctypes.c_void_p()
+        self.check(self.driver.cuEventCreate(ctypes.byref(event), DISABLE_TIMING), "an event")
+        return event.value
+
+    def capture(self, stream, device):
+        """The number of the capture that a stream is part of; 0: of none, -1: of one that has failed."""
+        if not stream:
+            return 0  # the legacy stream never is, and must not be asked while another one is
+        status, number = ctypes.c_int(), ctypes.c_uint64()
+        ask, arguments = self.driver.cuStreamGetCaptureInfo_v2, (
+            ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
+        self.check(self.again(ask(*arguments), device, ask, arguments), "asking for a stream's capture")
+        return number.value if status.value == CAPTURING else -1 if status.value else 0
 
     def settle(self):
         """Until the current device has done all that it was given."""
@@ -396,9 +415,9 @@ class Product:
                                f"and number {algorithm} was chosen")
         return found[algorithm - 1]
 
-    def on(self, row, places):
-        """A call that takes nothing, of buffers whose addresses are in the row at places[buffer], by one thread at a
-        time."""
+    def on(self, row, places, stream):
+        """A call that takes nothing, of buffers whose addresses are in the row at places[buffer], as the stream is at
+        `stream`, by one thread at a time."""
         operands = [(places[self._step[name][0]], self._step[name][1]) for name in ("a", "b", "d")]
         (at_a, a), (at_b, b), (at_d, d) = operands
         workspace = places[self._step["workspace"]]
@@ -423,7 +442,7 @@ class Product:
                     return status
             result = pointer(row[at_d] + d)
             return matmul(handle, product, one, pointer(row[at_b] + b), of_b, pointer(row[at_a] + a), of_a, zero, result,
-                          of_d, result, of_d, algorithm, pointer(row[workspace]), self._workspace, pointer(row[0]))
+                          of_d, result, of_d, algorithm, pointer(row[workspace]), self._workspace, pointer(row[stream]))
 
         def checked():
             if self._warm:
@@ -439,35 +458,108 @@ class Product:
         return checked
 
 
+class Lanes:
+    """Streams that run beside a caller's, and events by which they meet: of one call at a time, which has them inside.
+    The first event is of the lanes' beginning and end, each waited for before the next is recorded. A call that ends
+    in the middle leaves nothing in them that the caller's stream does not wait for."""
+
+    def __init__(self, card, device, count, events):
+        self._driver, self.idle = card.driver, []
+        with OutsideCapture(card.driver):
+            self.streams = [card.apart(device) for _ in range(count)]
+            self.events = [card.event() for _ in range(events)]
+        self.capture, self.caller = 0, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        event = ctypes.c_void_p(self.events[0])
+        for stream in self.streams if kind else ():
+            self._driver.cuEventRecord(event, ctypes.c_void_p(stream))
+            self._driver.cuStreamWaitEvent(ctypes.c_void_p(self.caller), event, 0)
+        self.idle.append(self)
+
+
+class IdleLanes:
+    """A plan's lanes that no call has, by device."""
+
+    def __init__(self, card, count, events):
+        self._card, self._count, self._events = card, count, events
+        self._lock, self._idle = allocate_lock(), {}
+
+    def take(self, device, caller):
+        """Lanes for a call on that stream. Such as were captured together with another one are part of that capture
+        until it ends."""
+        card, capture = self._card, self._card.capture(caller, device)
+        with self._lock:
+            idle = self._idle.setdefault(device, [])
+            fitting = [lanes for lanes in idle
+                       if lanes.capture == capture or card.capture(lanes.streams[0], device) == 0]
+            if fitting:
+                idle.remove(fitting[0])
+        lanes = fitting[0] if fitting else Lanes(card, device, self._count, self._events)
+        lanes.capture, lanes.caller, lanes.idle = capture, caller, idle
+        return lanes
+
+
 class Record:
     """The driver's arguments of one run of a plan, used by one thread at a time.
 
-    All that changes is a row of words: the stream, the tensors' addresses, those of workspace. Kernels' parameters
-    point into it, and those that are tensor maps at what the driver made of an address: `maps`. `store` writes the
-    row, maps move with it, then `calls` are made in order.
+    All that changes is a row of words: the stream, the tensors' addresses, those of workspace; and behind constants the
+    streams and events of other lanes. Kernels' parameters point into it, and those that are tensor maps at what the
+    driver made of an address: `maps`. `store` writes the row, maps move with it, then `calls` are made in order.
     """
 
     def __init__(self, plan, card, functions):
         words = 1 + len(plan.order)
         constants = [value for step in plan.steps for kind, value in step.get("arguments", ())
                      if kind not in ("buffer", "map")]
-        self.row = (ctypes.c_uint64 * (words + len(constants)))()
+        lanes = words + len(constants)
+        self.row = (ctypes.c_uint64 * (lanes + plan.beside + plan.events))()
         self.store = struct.Struct(f"={words}Q").pack_into
         self.configs, self.calls, self.maps, self.kept = [], [], [], []
-        self.stream = None
+        self.stream = self.lanes = None
         self._place = {buffer: 1 + i for i, buffer in enumerate(plan.order)}
         self._next = words
-        follows_kernel = False
+        self._streams = [0] + list(range(lanes, lanes + plan.beside))  # places in the row, as those of events are
+        self._events, self._driver = range(lanes + plan.beside, len(self.row)), card.driver
+        self._begin_lanes()
         for i, step in enumerate(plan.steps):
+            stream = self._streams[step.get("lane", 0)]
+            for before in step.get("after", ()):
+                self._wait(stream, self._events[plan.awaited[before]])
             if "launch" in step:
-                self._add_launch(step, follows_kernel, card, functions)
+                self._add_launch(step, plan.may_overlap[i], card, functions)
             elif "product" in step:
-                self.calls.append((functions[i].on(self.row, self._place), (), step["product"]))
+                self.calls.append((functions[i].on(self.row, self._place, stream), (), step["product"]))
             elif step["bytes"] > 0:
-                self._add_memory(step, plan, card)
-            follows_kernel = "launch" in step
+                self._add_memory(step, plan, card, stream)
+            if i in plan.awaited:
+                self._mark(stream, self._events[plan.awaited[i]])
+        self._end_lanes()
 
-    def _add_launch(self, step, follows_kernel, card, functions):
+    def _word(self, place):  # passed by the value that it has when the call is made
+        return ctypes.c_uint64.from_buffer(self.row, 8 * place)
+
+    def _wait(self, stream, event):
+        self.calls.append((self._driver.cuStreamWaitEvent, (self._word(stream), self._word(event), 0), "a wait of lanes"))
+
+    def _mark(self, stream, event):
+        self.calls.append((self._driver.cuEventRecord, (self._word(event), self._word(stream)), "an event of lanes"))
+
+    def _begin_lanes(self):
+        if len(self._streams) > 1:
+            self._mark(0, self._events[0])
+        for stream in self._streams[1:]:
+            self._wait(stream, self._events[0])
+
+    def _end_lanes(self):
+        for stream in self._streams[1:]:
+            self._mark(stream, self._events[0])
+            self._wait(0, self._events[0])
+
+    def _add_launch(self, step, may_overlap, card, functions):
         parameters = (ctypes.c_void_p * max(1, len(step["arguments"])))()
         for i, (kind, value) in enumerate(step["arguments"]):
             if kind == "map":
@@ -481,8 +573,7 @@ class Record:
         attributes = (LaunchAttribute * 3)()
         config = LaunchConfig(tuple(step["grid"]), tuple(step["block"]), step["shared"], None,
                               ctypes.addressof(attributes), 0)
-        # Overlap is defined between two kernels; behind a fill or a copy there is nothing to overlap with.
-        overlaps = step["programmatic"] and follows_kernel and not step["cooperative"]
+        overlaps = step["programmatic"] and may_overlap and not step["cooperative"]
         for kind, value in ((CLUSTER, step["cluster"]), (COOPERATIVE, [1] * step["cooperative"]),
                             (PROGRAMMATIC, [1] if overlaps else [])):
             if value:
@@ -492,29 +583,35 @@ class Record:
         arguments = (ctypes.c_void_p(ctypes.addressof(config)), functions[step["launch"]],
                      ctypes.c_void_p(ctypes.addressof(parameters)), None)
         self.kept += [parameters, attributes]
-        self.configs.append(config)
+        self.configs.append((config, step.get("lane", 0)))
         self.calls.append((card.driver.cuLaunchKernelEx, arguments, step["launch"]))
 
-    def _add_memory(self, step, plan, card):
-        def word(place):  # passed by the value that it has when the call is made
-            return ctypes.c_uint64.from_buffer(self.row, 8 * place)
-
-        count = ctypes.c_size_t(step["bytes"])
+    def _add_memory(self, step, plan, card, stream):
+        word, count = self._word, ctypes.c_size_t(step["bytes"])
         if "fill" in step:
             target = step["fill"]
             count = ctypes.c_size_t(step["bytes"] // 4)
-            arguments = (word(self._place[target]), ctypes.c_uint(step["pattern"]), count, word(0))
+            arguments = (word(self._place[target]), ctypes.c_uint(step["pattern"]), count, word(stream))
             call = card.driver.cuMemsetD32Async
         else:
             target = step["to"]
-            arguments = (word(self._place[target]), word(self._place[step["copy"]]), count, word(0))
+            arguments = (word(self._place[target]), word(self._place[step["copy"]]), count, word(stream))
             call = card.driver.cuMemcpyDtoDAsync_v2
         self.calls.append((call, arguments, f"filling or copying to {plan.buffers[target][1]}"))
 
     def set_stream(self, stream):
         self.stream = stream
-        for config in self.configs:
-            config.stream = stream
+        for config, lane in self.configs:
+            if lane == 0:
+                config.stream = stream
+
+    def set_lanes(self, lanes):
+        self.lanes = lanes
+        for place, word in zip(self._streams[1:] + list(self._events), lanes.streams + lanes.events):
+            self.row[place] = word
+        for config, lane in self.configs:
+            if lane > 0:
+                config.stream = lanes.streams[lane - 1]
 
 
 class Plan:
@@ -522,6 +619,7 @@ class Plan:
         self.architecture, self.source, self.binary = architecture, source, binary
         self.workload, self.buffers, self.steps = plan["workload"], plan["buffers"], plan["steps"]
         self.first = Plan(architecture, plan["prepare"], source, binary) if "prepare" in plan else None
+        self._find_lanes()
         kinds = ("input", "param", "state", "output", "workspace", "prepared")
         of_kind = {kind: [i for i, buffer in enumerate(self.buffers) if buffer[0] == kind] for kind in kinds}
         given = [i for i, buffer in enumerate(self.buffers) if buffer[0] in GIVEN]
@@ -542,6 +640,21 @@ class Plan:
         self.weights = [self.names.index(name, self.given) for name in self.first.names] if self.first else []
         left = [buffer[1] for buffer in self.first.buffers if buffer[0] == "output"] if self.first else []
         self.takes = [left.index(self.buffers[i][1]) for i in of_kind["prepared"]]
+
+    def _find_lanes(self):
+        """Steps of one lane follow each other, those of others run beside them."""
+        waited_for = sorted({before for step in self.steps for before in step.get("after", ())})
+        self.awaited = {step: 1 + i for i, step in enumerate(waited_for)}  # by step: its event
+        self.beside = max((step.get("lane", 0) for step in self.steps), default=0)  # streams
+        self.events = 1 + len(waited_for) if self.beside else 0
+        self.may_overlap, last = [], {}
+        for i, step in enumerate(self.steps):
+            # Overlap is defined between two kernels; behind a fill or a copy there is nothing to overlap with, and
+            # nothing that streams wait for may be between them.
+            before = last.get(step.get("lane", 0))
+            self.may_overlap.append(before is not None and "launch" in self.steps[before] and not step.get("after")
+                                    and before not in self.awaited)
+            last[step.get("lane", 0)] = i
 
     def _form(self, buffer):
         return tuple(self.buffers[buffer][3]), TYPES[self.buffers[buffer][2]]
@@ -608,11 +721,18 @@ class Plan:
             lines += ["for map in record.maps:",
                       "    if map.address != record.row[map.place]:",
                       "        map.move(record.row[map.place])"]
-        lines += ["for function, arguments, what in record.calls:",
-                  "    error = function(*arguments)",
-                  "    if error:",
-                  "        card.check(card.again(error, device, function, arguments), what)",
-                  f"if len(records) < {MOST_RECORDS}:",
+        calls = ["for function, arguments, what in record.calls:",
+                 "    error = function(*arguments)",
+                 "    if error:",
+                 "        card.check(card.again(error, device, function, arguments), what)"]
+        if self.beside:
+            names["idle"] = IdleLanes(card, self.beside, self.events)
+            lines += ["with idle.take(device, stream) as lanes:",
+                      "    if lanes is not record.lanes:",
+                      "        record.set_lanes(lanes)"]
+            calls = ["    " + line for line in calls]
+        lines += calls
+        lines += [f"if len(records) < {MOST_RECORDS}:",
                   "    records[me] = record",
                   f"return ({''.join(y + ', ' for y in outputs)})"]
         return written("run", ["module"] * bool(self.first) + tensors, lines, names)
