@@ -14,8 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/export/host_side.h"
 #include "common/graph/graph.h"
 #include "common/graph/operators.h"
+#include "common/problem/lanes.h"
 #include "worker/kernels/headers.h"
 
 namespace warpsmith::exporter {
@@ -146,7 +148,7 @@ absl::Status AddMap(const v1::Plan& plan, const Layout& layout, const v1::Tensor
 }
 
 absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Launch& launch,
-                       std::string& out) {
+                       bool may_overlap, std::string& out) {
   if (launch.grid_size() != 3 || launch.block_size() != 3 ||
       (launch.cluster_size() != 0 && launch.cluster_size() != 3)) {
     return absl::InvalidArgumentError(
@@ -188,7 +190,8 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
                   "), ", Dim3(launch.grid()), ", ", Dim3(launch.block()), ", ",
                   launch.cluster_size() == 3 ? Dim3(launch.cluster()) : "dim3(0)", ", ",
                   launch.shared_bytes(), ", ", launch.cooperative() ? "true" : "false", ", ",
-                  launch.programmatic() ? "true" : "false", ", arguments, stream);\n");
+                  launch.programmatic() && may_overlap ? "true" : "false",
+                  ", arguments, stream);\n");
   return absl::OkStatus();
 }
 
@@ -239,14 +242,47 @@ absl::Status AddProduct(const v1::Plan& plan, const Layout& layout, const v1::Li
 
 bool SameBytes(uint32_t pattern) { return pattern == (pattern & 0xff) * 0x01010101u; }
 
-absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const v1::Step& step,
-                     std::string& out) {
+// Events of a call: the lanes' own, and one of each step that another lane waits for.
+struct Events {
+  std::map<int, int> of_step;
+  int count = 1;
+  explicit Events(const problem::Lanes& lanes) {
+    for (size_t i = 0; i < lanes.turns.size(); ++i) {
+      if (lanes.turns[i].awaited) of_step[static_cast<int>(i)] = count++;
+    }
+  }
+};
+
+// What is done about lanes before a step, and after it.
+std::pair<std::string, std::string> Around(const v1::Step& step, int index, const Events& events) {
+  std::string before, after;
+  if (step.lane() > 0)
+    absl::StrAppend(&before, "    const cudaStream_t stream = lanes.stream(", step.lane(), ");\n");
+  for (const uint32_t other : step.after()) {
+    absl::StrAppend(&before, "    if (error == cudaSuccess) error = lanes.wait(stream, ",
+                    events.of_step.at(static_cast<int>(other)), ");\n");
+  }
+  if (!step.after().empty()) {
+    absl::StrAppend(&before,
+                    "    if (error != cudaSuccess) return host_side::failed(error, \"a wait "
+                    "of lanes\", where);\n");
+  }
+  if (const auto event = events.of_step.find(index); event != events.of_step.end()) {
+    absl::StrAppend(&after, "    if (error == cudaSuccess) error = lanes.record(stream, ",
+                    event->second, ");\n");
+  }
+  return {before, after};
+}
+
+absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const problem::Lanes& lanes,
+                     const Events& events, int index, std::string& out) {
+  const v1::Step& step = plan.steps(index);
   std::string where;
   std::string body;
   switch (step.step_case()) {
     case v1::Step::kLaunch: {
       where = step.launch().entry();
-      auto status = AddLaunch(plan, layout, step.launch(), body);
+      auto status = AddLaunch(plan, layout, step.launch(), lanes.turns[index].may_overlap, body);
       if (!status.ok()) return status;
       break;
     }
@@ -282,7 +318,8 @@ absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const v1::Step&
     default:
       return absl::InvalidArgumentError("the plan has an empty step");
   }
-  absl::StrAppend(&out, "  {\n", body,
+  const auto [before, after] = Around(step, index, events);
+  absl::StrAppend(&out, "  {\n", before, body, after,
                   "    if (error != cudaSuccess) return host_side::failed(error, \"", where,
                   "\", where);\n  }\n");
   return absl::OkStatus();
@@ -313,217 +350,14 @@ std::string Preparation(const v1::Plan& plan) {
   return out;
 }
 
-constexpr char kHostBanner[] = R"(
-// ---- host side: the plan's steps on a stream ---------------------------------------------------
-
-)";
-
-constexpr char kHostPrologue[] = R"(#include <cuda_runtime.h>
-
-namespace host_side {
-namespace {
-
-cudaError_t launch(const void* kernel, dim3 grid, dim3 block, dim3 cluster, size_t shared,
-                   bool cooperative, bool programmatic, void** arguments, cudaStream_t stream) {
-  cudaLaunchAttribute attributes[3];
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = attributes;
-  if (cooperative) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
-    attributes[config.numAttrs++].val.cooperative = 1;
-  }
-  if (cluster.x > 0) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs].val.clusterDim.x = cluster.x;
-    attributes[config.numAttrs].val.clusterDim.y = cluster.y;
-    attributes[config.numAttrs++].val.clusterDim.z = cluster.z;
-  }
-  if (programmatic) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  return cudaLaunchKernelExC(&config, kernel, arguments);
-}
-
-int failed(cudaError_t error, const char* step, const char** where) {
-  cudaGetLastError();   // it is reported here, not by the next call of somebody else
-  if (where != nullptr) *where = step;
-  return static_cast<int>(error);
-}
-)";
-
-constexpr char kEncode[] = R"(
-// A tensor map of the address as it is now; it is made anew by every call.
-cudaError_t encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
-                   const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
-                   CUtensorMapSwizzle swizzle) {
-  static const auto function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-#else
-    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
-#endif
-    if (result != cudaDriverEntryPointSuccess) found = nullptr;
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
-  }();
-  if (function == nullptr) return cudaErrorNotSupported;
-  const cuuint32_t each[5] = {1, 1, 1, 1, 1};
-  const CUresult made = function(map, type, rank, address, sizes, strides, box, each,
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
-)";
-
-constexpr char kProduct[] = R"(
-struct MatrixForm {
-  cudaDataType_t type;
-  unsigned long long rows, columns;
-  long long line, batch;
-};
-
-// A product of column-major matrices, by an algorithm of one version of the library.
-struct ProductForm {
-  const char* library;
-  int algorithm, batches;  // the first algorithm is 1
-  cublasOperation_t on_first, on_second;
-  MatrixForm first, second, result;
-  size_t workspace_bytes;
-  bool has_bias;  // for each row of the result, of its type
-};
-
-struct Product {
-  cublasLtHandle_t handle = nullptr;
-  cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
-  cublasLtMatmulAlgo_t algorithm = {};
-
-  bool make(const ProductForm& form) {
-    const size_t version = cublasLtGetVersion();
-    char name[64];
-    snprintf(name, sizeof name, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
-    return strcmp(name, form.library) == 0 && cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-           describe(form, product, somewhere) &&
-           describe(form.first, form.batches, &first) && describe(form.second, form.batches, &second) &&
-           describe(form.result, form.batches, &result) && ask(form);
-  }
-  ~Product() {
-    if (result != nullptr) cublasLtMatrixLayoutDestroy(result);
-    if (second != nullptr) cublasLtMatrixLayoutDestroy(second);
-    if (first != nullptr) cublasLtMatrixLayoutDestroy(first);
-    if (product != nullptr) cublasLtMatmulDescDestroy(product);
-    if (handle != nullptr) cublasLtDestroy(handle);
-  }
-
-  static bool describe(const ProductForm& form, cublasLtMatmulDesc_t product, const void* bias) {
-    const auto set = [&](cublasLtMatmulDescAttributes_t which, auto value) {
-      return cublasLtMatmulDescSetAttribute(product, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
-    };
-    return set(CUBLASLT_MATMUL_DESC_TRANSA, form.on_first) && set(CUBLASLT_MATMUL_DESC_TRANSB, form.on_second) &&
-           (!form.has_bias || (set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}) &&
-                               set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)));
-  }
-
- private:
-  // Where a bias is said to be while algorithms are asked for, which may differ by its alignment.
-  const void* const somewhere = reinterpret_cast<const void*>(256);
-
-  static bool describe(const MatrixForm& form, int batches, cublasLtMatrixLayout_t* layout) {
-    return cublasLtMatrixLayoutCreate(layout, form.type, form.rows, form.columns, form.line) == CUBLAS_STATUS_SUCCESS &&
-           (batches == 1 ||
-            (cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
-                                              sizeof batches) == CUBLAS_STATUS_SUCCESS &&
-             cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &form.batch,
-                                              sizeof form.batch) == CUBLAS_STATUS_SUCCESS));
-  }
-  // The algorithm: sums that several blocks share are not rounded before they are added up.
-  bool ask(const ProductForm& form) {
-    cublasLtMatmulPreference_t preference = nullptr;
-    if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
-      return cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
-    };
-    cublasLtMatmulHeuristicResult_t found[8];
-    int count = 0;
-    const bool asked =
-        prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, form.workspace_bytes) &&
-        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{16}) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{16}) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{16}) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{16}) &&
-        cublasLtMatmulAlgoGetHeuristic(handle, product, first, second, result, result, preference, 8, found,
-                                       &count) == CUBLAS_STATUS_SUCCESS &&
-        count >= form.algorithm;
-    cublasLtMatmulPreferenceDestroy(preference);
-    if (asked) algorithm = found[form.algorithm - 1].algo;
-    return asked;
-  }
-};
-
-// `made`: by device; what a second thread makes meanwhile is thrown away. cudaErrorNotSupported: the library
-// is of another version, or has no such algorithm.
-cudaError_t multiply(const ProductForm& form, std::atomic<const Product*>* made, const void* first,
-                     const void* second, const void* bias, void* result, void* workspace, cudaStream_t stream) {
-  int device = 0;
-  const cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  const Product* it = made[device & 63].load();
-  if (it == nullptr) {
-    Product* const mine = new Product;
-    if (!mine->make(form)) {
-      delete mine;
-      return cudaErrorNotSupported;
-    }
-    if (made[device & 63].compare_exchange_strong(it, mine)) {
-      it = mine;
-    } else {
-      delete mine;
-    }
-  }
-  cublasLtMatmulDesc_t product = it->product;
-  cublasLtMatmulDescOpaque_t with_bias;
-  if (form.has_bias) {  // a description of this call's own: other threads have other addresses
-    product = &with_bias;
-    if (cublasLtMatmulDescInit(product, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS ||
-        !Product::describe(form, product, bias)) {
-      return cudaErrorUnknown;
-    }
-  }
-  const float one = 1, zero = 0;
-  const cublasStatus_t status = cublasLtMatmul(it->handle, product, &one, first, it->first, second, it->second,
-                                               &zero, result, it->result, result, it->result, &it->algorithm,
-                                               workspace, form.workspace_bytes, stream);
-  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
-}
-)";
-
-constexpr char kFill[] = R"(
-__global__ void fill_words(unsigned* words, unsigned pattern, long long count) {
-  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
-    words[i] = pattern;
-  }
-}
-
-cudaError_t fill(void* words, unsigned pattern, long long count, cudaStream_t stream) {
-  const long long blocks = (count + 255) / 256;
-  fill_words<<<static_cast<unsigned>(blocks < 4096 ? blocks : 4096), 256, 0, stream>>>(
-      static_cast<unsigned*>(words), pattern, count);
-  return cudaGetLastError();
-}
-)";
-
 // What functions take of the host's side.
 struct Needs {
   bool fills = false, maps = false, products = false;
+  int lanes = 1, events = 1;  // the most of any
 };
+
+constexpr char kLanesFailed[] =
+    "  if (error != cudaSuccess) return host_side::failed(error, \"lanes\", where);\n";
 
 // extern "C" int NAME(buffers, stream, where): a plan's steps.
 absl::StatusOr<std::string> Function(const v1::Plan& plan, const std::string& name,
@@ -540,12 +374,23 @@ absl::StatusOr<std::string> Function(const v1::Plan& plan, const std::string& na
     absl::StrAppend(&out, "  char* const workspace = static_cast<char*>(buffers[",
                     layout.tensors.size(), "]);\n");
   }
-  for (const auto& step : plan.steps()) {
-    if (auto status = AddStep(plan, layout, step, out); !status.ok()) return status;
+  const auto lanes = problem::LanesOf(plan);
+  if (!lanes.ok()) return lanes.status();
+  const Events events(*lanes);
+  needs.lanes = std::max(needs.lanes, lanes->count);
+  needs.events = std::max(needs.events, events.count);
+  const bool beside = lanes->count > 1;
+  if (beside)
+    absl::StrAppend(&out, "  host_side::Lanes lanes(stream);\n  error = lanes.begin();\n",
+                    kLanesFailed);
+  for (int i = 0; i < plan.steps_size(); ++i) {
+    const v1::Step& step = plan.steps(i);
+    if (auto status = AddStep(plan, layout, *lanes, events, i, out); !status.ok()) return status;
     needs.maps |= TakesMaps(step.launch());
     needs.products |= step.has_product();
     needs.fills |= step.has_fill() && !SameBytes(step.fill().pattern());
   }
+  if (beside) absl::StrAppend(&out, "  error = lanes.end();\n", kLanesFailed);
   return absl::StrCat(out, "  return 0;\n}\n\n");
 }
 
@@ -586,14 +431,17 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
   auto text = Function(plan, absl::StrCat(name, "_run"), preparation, needs);
   if (!text.ok()) return text.status();
   absl::StrAppend(&functions, *text);
-  const auto& [fills, maps, products] = needs;
+  const auto& [fills, maps, products, lanes, events] = needs;
   std::string out = absl::StrCat(
       *device, kHostBanner, preparation.empty() && !products ? "" : "#include <atomic>\n",
       products
           ? "#include <cstdint>\n#include <cstdio>\n#include <cstring>\n#include <cublasLt.h>\n"
           : "",
-      maps ? "#include <cuda.h>\n" : "", kHostPrologue, maps ? kEncode : "",
-      products ? kProduct : "", fills ? kFill : "");
+      maps ? "#include <cuda.h>\n" : "", lanes > 1 ? "#include <mutex>\n" : "", kHostPrologue,
+      lanes > 1 ? absl::StrCat("\nconstexpr int kBeside = ", lanes - 1, ", kEvents = ", events,
+                               ";\n", kLanes)
+                : "",
+      maps ? kEncode : "", products ? kProduct : "", fills ? kFill : "");
   if (!preparation.empty()) {
     // Asked for once on each device; a second thread that asks meanwhile does no harm.
     absl::StrAppend(&out, "\ncudaError_t prepare() {\n",

@@ -30,7 +30,9 @@ Layout LayOut(const v1::Plan& plan);
 //
 // NAME_run launches everything on the stream of the current device and returns a cudaError_t, 0 if
 // all is well; `where` (may be null) then names the step. It allocates nothing, waits for nothing,
-// may be captured in a CUDA graph, and is thread-safe.
+// may be captured in a CUDA graph, and is thread-safe. Lanes of the plan run in streams beside the
+// caller's, which waits for them; they are made by the first call on a device, and by calls at
+// once.
 absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& name);
 
 // Flags of nvcc for the architecture: {"-O3", "-gencode=arch=compute_90a,code=sm_90a"}.

@@ -567,6 +567,33 @@ TEST_CASE("plain CUDA", "[export]") {
   CheckCompiles(*path, folder);
 }
 
+TEST_CASE("plain CUDA of steps beside each other", "[export]") {
+  v1::Plan plan = MadeSolution().plans(0);
+  plan.mutable_steps(1)->set_lane(1);  // two fills, a kernel, a copy
+  plan.mutable_steps(2)->add_after(1);
+  plan.mutable_steps(3)->set_lane(2);
+  plan.mutable_steps(3)->add_after(2);
+  const auto text = CudaSource(plan, "k");
+  INFO(text.status());
+  REQUIRE(text.ok());
+  CHECK(Has(*text, "constexpr int kBeside = 2, kEvents = 3;"));
+  CHECK(
+      Has(*text, "    const cudaStream_t stream = lanes.stream(1);\n    error = host_side::fill("));
+  CHECK(Has(*text, "    if (error == cudaSuccess) error = lanes.record(stream, 1);\n"));
+  CHECK(Has(*text,
+            "    const cudaStream_t stream = lanes.stream(2);\n"
+            "    if (error == cudaSuccess) error = lanes.wait(stream, 2);\n"));
+  CHECK(Has(*text, "  error = lanes.end();\n"));
+  CHECK_FALSE(Has(*CudaSource(MadeSolution().plans(0), "k"), "host_side::Lanes"));
+  const Folder folder("lanes");
+  const std::string path = folder.path + "/k.cu";
+  std::ofstream(path) << *text;
+  CheckCompiles(path, folder);
+  plan.mutable_steps(3)->set_after(0, 3);
+  CHECK(CudaSource(plan, "k").status().message() ==
+        "step 3: it waits for step 3, which is not before it; name earlier steps of other lanes");
+}
+
 TEST_CASE("plain CUDA of a kernel that takes tensor maps", "[export]") {
   const auto graph = graph::Parse(
       {"input a: bf16[256, 256] ~ normal", "state b: bf16[256, 256] ~ normal",
