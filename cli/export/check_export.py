@@ -47,7 +47,8 @@ def places(parameters):
 
 def addresses(card):
     """What each call was given, of one run."""
-    found = [places(call.parameters) if isinstance(call, Launched) else call[1:3] for call in card.driver.calls]
+    found = [places(call.parameters) if isinstance(call, Launched) else call[1:3] for call in card.driver.calls
+             if call[0] not in ("record", "wait")]
     card.driver.calls.clear()
     return found
 
@@ -98,9 +99,12 @@ def main(reference_path, exported_path):
                   if isinstance(tensor, torch.Tensor)})
     prepare = exported._PLANS[0].get("prepare", {"steps": []})
     prepares = [step["launch"] for step in prepare["steps"] if "launch" in step]
+    lanes = {step["launch"]: step.get("lane", 0) for plan in exported._PLANS for step in plan["steps"]
+             if "launch" in step}
     for call in card.driver.calls:
         if isinstance(call, Launched):
-            assert call.stream == (APART if call.entry in prepares else 77)
+            assert call.stream == (APART if call.entry in prepares else
+                                   77 if lanes[call.entry] == 0 else APART + lanes[call.entry] - 1)
             print(call.entry, call.grid, call.block, call.attributes,
                   [known.get(p, p) for p in places(call.parameters)])
     given = [tensor.data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)]

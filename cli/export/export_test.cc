@@ -364,6 +364,48 @@ def get_init_inputs():
   CHECK(Has(text, "total  f32[3]  output, every element is written\n"));
 }
 
+TEST_CASE("kernels that do not need each other run beside each other", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(1) * x.sum(0) + x.amax(1)
+
+
+def get_inputs():
+    return [torch.rand(32, 32)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Beside");
+  for (const char* line :
+       {"input x: f32[32, 32] ~ normal", "a: f32[i: 32] = sum[j: 32](x[i, j])",
+        "b: f32[j: 32] = sum[i: 32](x[i, j])", "c: f32[i: 32] = max[j: 32](x[i, j])",
+        "y: f32[i: 32] = a[i] * b[i] + c[i]", "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  problem.mutable_torch()->set_path("level1/1_Beside.py");
+  problem.mutable_torch()->set_source(kSource);
+  const Part part = PartOf(problem, 0, true, /*branches=*/true);
+  const Folder folder("beside");
+  OutFolder out{folder.path, {}};
+  const auto path = Exported(ExportKernelBench, problem, {part}, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path), "\"lane\": 2, \"after\": [0, 1]}"));
+  TryInPython(folder, kSource, *path);
+  OutFolder plain{folder.path, {}};
+  const auto cuda = Exported(ExportPlain, problem, {part}, plain);
+  REQUIRE(cuda.status().message() == "");
+  CHECK(Has(Read(*cuda), "error = lanes.wait(stream, 2);"));
+  CheckCompiles(*cuda, folder);
+}
+
 TEST_CASE("parts of a tensor share its memory", "[export]") {
   constexpr char kSource[] = R"PY(import torch
 import torch.nn as nn

@@ -38,7 +38,7 @@ inline bool Has(const std::string& text, const std::string& part) {
 }
 
 // As a worker that was given that workload alone makes it.
-inline Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
+inline Part PartOf(const v1::Problem& problem, int workload, bool op_by_op, bool branches = false) {
   codegen::Target target;
   target.arch = "sm_90a";
   const auto graph = problem::GraphOf(problem, problem.workloads(workload));
@@ -49,6 +49,7 @@ inline Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
   part.solution.set_problem_digest(problem::Digest(*problem::WithWorkloads(problem, {name})));
   *part.solution.mutable_schedule() =
       op_by_op ? codegen::OpByOpSchedule(*graph, target) : codegen::DefaultSchedule(*graph, target);
+  if (branches) part.solution.mutable_schedule()->mutable_launch()->set_branches(true);
   auto plan = codegen::Lower(*graph, part.solution.schedule(), target);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
