@@ -28,6 +28,7 @@ Result Cooperative(Bench& bench);
 Result Clusters(Bench& bench);
 Result TensorMaps(Bench& bench);
 Result Programmatic(Bench& bench);
+Result Lanes(Bench& bench);
 Result Refusals(Bench& bench);
 Result Headers(Bench& bench);
 

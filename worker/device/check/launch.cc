@@ -66,6 +66,10 @@ extern "C" __global__ void second(const int* x, int* y) {
   const int i = ws::block() * 256 + ws::thread();
   y[i] = ((volatile const int*)x)[i ^ 255] + 1;
 }
+extern "C" __global__ void add(const int* a, const int* b, int* y) {
+  const int i = ws::block() * 256 + ws::thread();
+  y[i] = ((volatile const int*)a)[i] + ((volatile const int*)b)[i];
+}
 // As `first`, of values that lie in its multiprocessor's cache as they were.
 extern "C" __global__ void first_known(int* x) {
   ws::grid_launch_dependents();
@@ -237,6 +241,46 @@ Result Programmatic(Bench& bench) {
     auto seconds = bench.device->Time(*loaded->program, kRunLimit);
     if (!seconds.ok()) return seconds.status();
     absl::StrAppendFormat(&done, " %.1f us", *seconds * 1e6);
+  }
+  return done;
+}
+
+// Two chains of two kernels and their sum, beside each other and one after the other.
+Result Lanes(Bench& bench) {
+  constexpr int kBlocks = 8;  // so that all of them have room at once
+  constexpr int kBytes = kBlocks * 1024;
+  const auto plan = [](bool lanes) {
+    PlanBuilder builder(kMeet);
+    for (const char* name : {"x", "y", "u", "v", "z"}) builder.Buffer(name, kBytes);
+    const auto in = [&](uint32_t lane, const std::vector<uint32_t>& after = {}) {
+      if (lanes) builder.InLane(lane, after);
+    };
+    builder.Launch("first", kBlocks, 256, {Arg(0)});
+    builder.Launch("first", kBlocks, 256, {Arg(2)}), in(1);
+    // In a third lane, so that it waits for one of another.
+    builder.Launch("second", kBlocks, 256, {Arg(0), Arg(1)}), in(2, {0});
+    builder.Launch("second", kBlocks, 256, {Arg(2), Arg(3)}).Programmatic(), in(1);
+    builder.Launch("add", kBlocks, 256, {Arg(1), Arg(3), Arg(4)}), in(0, {2, 3});
+    return builder.Build();
+  };
+  std::string done;
+  for (const bool lanes : {true, false}) {
+    auto loaded = Load(bench, plan(lanes));
+    if (!loaded.ok()) return loaded.status();
+    for (int run = 0; run < 20; ++run) {
+      for (auto& memory : loaded->memory) RETURN_IF_ERROR(bench.device->Fill(*memory, 0));
+      RETURN_IF_ERROR(loaded->Bind());  // captured again, by the same streams and events
+      RETURN_IF_ERROR(loaded->Run());
+      auto z = loaded->Ints(4);
+      if (!z.ok()) return z.status();
+      for (int value : *z) RETURN_IF_ERROR(Expect(value == 2002, "the sum of both chains"));
+    }
+    auto launches = bench.device->TimeLaunches(*loaded->program, kRunLimit);
+    if (!launches.ok()) return launches.status();
+    RETURN_IF_ERROR(Expect(launches->size() == 5, "a time of each kernel"));
+    auto seconds = bench.device->Time(*loaded->program, kRunLimit);
+    if (!seconds.ok()) return seconds.status();
+    absl::StrAppendFormat(&done, "%s%.1f us", lanes ? "in lanes " : ", in one ", *seconds * 1e6);
   }
   return done;
 }

@@ -61,6 +61,7 @@ const struct {
     {"clusters", Clusters},
     {"tensor maps", TensorMaps},
     {"programmatic launch", Programmatic},
+    {"lanes", Lanes},
     {"refusals", Refusals},
     {"memory of another process", Foreign},
     {"roof", Roof},
