@@ -327,11 +327,13 @@ absl::StatusOr<cuda::Graph> CudaProgram::Capture() {
   WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), products_.empty() ? cuda::kCaptureThreadLocal
                                                                     : cuda::kCaptureRelaxed));
   const absl::Status enqueued = Enqueue(*streams);
-  // Whatever happened, the stream has to leave capture, and so do with it those that came to it by
-  // waiting for events of it.
+  // Whatever happened, the stream has to leave capture, and so have with it those that came to it
+  // by waiting for events of it, which have to be joined before.
+  const absl::Status joined = Join(*streams);
   cuda::Graph graph = nullptr;
   absl::Status status =
       cuda.Check(cuda.driver().StreamEndCapture(cuda.stream(), &graph), "cuStreamEndCapture");
+  if (!joined.ok()) status = joined;
   if (!enqueued.ok()) status = enqueued;
   if (status.ok()) return graph;
   if (graph != nullptr) cuda.driver().GraphDestroy(graph);
@@ -368,7 +370,12 @@ absl::Status CudaProgram::Enqueue(absl::Span<const cuda::Stream> streams) {
       return In(step, status);
     if (lanes_.turns[i].awaited) WS_CUDA(cuda, EventRecord(ended_[i], stream));
   }
-  for (cuda::Stream stream : beside) {
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Join(absl::Span<const cuda::Stream> streams) {
+  CudaContext& cuda = *context_;
+  for (cuda::Stream stream : streams.subspan(1)) {
     WS_CUDA(cuda, EventRecord(meeting_, stream));
     WS_CUDA(cuda, StreamWaitEvent(streams[0], meeting_, 0));
   }

@@ -60,9 +60,10 @@ class CudaProgram : public Program {
   // Fills in what depends on addresses_.
   absl::Status BindArguments(const v1::Launch& launch, Kernel& kernel);
   absl::Status CheckBound() const;
-  // What the graph is: the steps in their lanes' streams, which are joined to the first again.
+  // What the graph is: the steps in their lanes' streams, and these joined to the first again.
   absl::StatusOr<cuda::Graph> Capture();
   absl::Status Enqueue(absl::Span<const cuda::Stream> streams);
+  absl::Status Join(absl::Span<const cuda::Stream> streams);
   // Puts one step into the stream. `alone`: after all that is there has ended.
   absl::Status Put(int step, cuda::Stream stream, bool alone);
   // By which lanes meet.
