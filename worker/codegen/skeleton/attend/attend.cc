@@ -365,7 +365,8 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
                      ";\n  static constexpr bool kLaterLonger = ", Bool(later), ";\n};"));
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,
-                          MapOf(at, form.type, box_rows, writer)};
+                          MapOf(at, form.type, box_rows, writer),
+                          /*only_read=*/&at != &form.out};
   };
   KernelShape shape;
   shape.threads = 128 * (knobs.groups() + 1);
