@@ -24,7 +24,29 @@ const Node* MapOf(const Graph& graph, int tensor) {
   return node >= 0 && graph.nodes[node].map() ? &graph.nodes[node] : nullptr;
 }
 
+// The variable that the expression is but for a constant that is added, as whatever integer; -1: it
+// is none.
+int IndexIn(const Expr& e) {
+  const auto constant = [&](int arg) { return e.args[arg]->op == Op::kConst; };
+  if (e.op == Op::kIndex) return e.var;
+  if (e.op == Op::kCast && IsInteger(e.type)) return IndexIn(*e.args[0]);
+  if ((e.op == Op::kAdd || e.op == Op::kSub) && constant(1)) return IndexIn(*e.args[0]);
+  return e.op == Op::kAdd && constant(0) ? IndexIn(*e.args[1]) : -1;
+}
+
 bool OnIndexes(const ExprPtr& condition) { return LoadedTensors(condition).empty(); }
+
+}  // namespace
+
+int NamedBy(const Expr& equation, int side) {
+  const int variable = IndexIn(*equation.args[side]);
+  if (variable < 0) return -1;
+  std::vector<bool> used(kMaxVariables);
+  MarkVariables(*equation.args[1 - side], used);
+  return used[variable] ? -1 : variable;
+}
+
+namespace {
 
 // Whether a condition that is `value` says which index it is: the one that something else names.
 bool NamesIndex(const ExprPtr& condition, bool value) {
@@ -34,11 +56,7 @@ bool NamesIndex(const ExprPtr& condition, bool value) {
   }
   if (condition->op != (value ? Op::kEq : Op::kNe)) return false;
   for (const int side : {0, 1}) {
-    const ExprPtr& index = condition->args[side];
-    if (index->op != Op::kIndex) continue;
-    std::vector<bool> used(kMaxVariables);
-    MarkVariables(*condition->args[1 - side], used);
-    if (!used[index->var]) return true;
+    if (NamedBy(*condition, side) >= 0) return true;
   }
   return false;
 }
@@ -102,7 +120,7 @@ class Expansion {
         const bool product = terms.size() > 1 || terms[0].factors.size() > 1;
         if (!on_indexes && !product) return Itself(e);
         for (Term& term : terms) {
-          if (on_indexes) {
+          if (on_indexes || NamesIndex(e->args[0], value)) {
             term.guards.push_back({e->args[0], value});
           } else if (term.factors.size() < kMaxFactors) {
             term.factors.push_back(e->args[0]);

@@ -15,7 +15,7 @@ struct Guard {  // where `e` is `value`
 
 struct Term {
   std::vector<ExprPtr> factors;  // without constants; none: it is one
-  std::vector<Guard> guards;     // on indexes: elsewhere the term is zero
+  std::vector<Guard> guards;     // on indexes, or that name one: elsewhere the term is zero
 };
 
 inline constexpr int kMaxVariables = 64;  // of terms
@@ -34,8 +34,12 @@ struct Terms {
 Terms TermsOf(const Graph& graph, const ExprPtr& value, std::vector<Interval> ranges,
               const std::vector<bool>* alone);
 
-// Conditions on indexes outside of which a value is zero, seen through maps; and those by which data
-// name one.
+// Of an equation: the variable that one side is, but for a constant that is added, as whatever
+// integer, and that the other side, data for instance, says without it; -1: none.
+int NamedBy(const Expr& equation, int side);
+
+// Conditions on indexes outside of which a value is zero, seen through maps; and those by which
+// data name one.
 std::vector<Guard> NonzeroWhere(const Graph& graph, const ExprPtr& e);
 // The same of who may be -infinity: what is added to it elsewhere decides nothing.
 std::vector<Guard> FiniteWhere(const Graph& graph, const ExprPtr& e);

@@ -54,7 +54,9 @@ class Space {
   double Share(const std::vector<Guard>& guards, uint64_t variables) const {
     double share = 1;
     std::vector<Condition> sampled;
-    for (const Guard& guard : guards) Narrowed(guard.e, guard.value, variables, share, sampled);
+    uint64_t named = 0;  // by data
+    for (const Guard& guard : guards)
+      Narrowed(guard.e, guard.value, variables, share, named, sampled);
     return sampled.empty() ? share : share * SampledShare(ranges_, sampled);
   }
 
@@ -67,11 +69,11 @@ class Space {
   }
 
  private:
-  void Narrowed(const ExprPtr& e, bool value, uint64_t variables, double& share,
+  void Narrowed(const ExprPtr& e, bool value, uint64_t variables, double& share, uint64_t& named,
                 std::vector<Condition>& sampled) const {
-    if (e->op == Op::kNot) return Narrowed(e->args[0], !value, variables, share, sampled);
+    if (e->op == Op::kNot) return Narrowed(e->args[0], !value, variables, share, named, sampled);
     if (e->op == (value ? Op::kAnd : Op::kOr)) {
-      for (const ExprPtr& arg : e->args) Narrowed(arg, value, variables, share, sampled);
+      for (const ExprPtr& arg : e->args) Narrowed(arg, value, variables, share, named, sampled);
       return;
     }
     const uint64_t about = VariablesOf(*e);
@@ -89,10 +91,11 @@ class Space {
         return;
       }
       for (const int side : {0, 1}) {  // the one that data name
-        const Expr& named = *e->args[side];
-        if (named.op != Op::kIndex || (VariablesOf(*e->args[1 - side]) & Bit(named.var)) != 0)
-          continue;
-        share /= static_cast<double>(std::max<int64_t>(1, Length(ranges_[named.var])));
+        const int variable = NamedBy(*e, side);
+        if (variable < 0) continue;
+        if ((named & Bit(variable)) == 0)
+          share /= static_cast<double>(std::max<int64_t>(1, Length(ranges_[variable])));
+        named |= Bit(variable);
         return;
       }
     }

@@ -329,6 +329,26 @@ TEST_CASE("rows that are added to the places that they name are added once each"
   CHECK(cost.operations <= 2 * 1688.0 * 4096);
   CHECK(cost.read_bytes == 1688 * 8 + 1688 * 4096 * 4);
   CHECK(cost.products.all() == 0);
+  // However the place is written, whatever the row is made of, and however often it is asked for.
+  const auto all = [](const std::string& place, const std::string& value) {
+    const auto cost = CostOf(
+        {"input k: i64[1688] ~ integers(0, 65536)", "input c: i32[1688] ~ integers(0, 65536)",
+         "input w: f32[1688] ~ normal", "input v: f32[1688, 4096] ~ normal",
+         "y: f32[i: 65536, j: 4096] = sum[r: 1688](select(" + place + ", " + value + ", 0))",
+         "output y"});
+    return cost.operations + cost.products.all();
+  };
+  constexpr double kOfRows = 1688.0 * 4096;
+  for (const char* place : {"k[r] == i", "c[r] == i32(i)", "k[r] == i + 1", "k[r] == i - 3",
+                            "k[r] == i and i == k[r]"}) {
+    for (const char* value : {"v[r, j]", "w[r] * v[r, j]", "w[r] + v[r, j]"}) {
+      INFO(place << ": " << value);
+      // Two sums are added up at each place.
+      const bool two = std::string(value).find('+') != std::string::npos;
+      CHECK(all(place, value) <= 4 * kOfRows + (two ? 65536.0 * 4096 : 0));
+      CHECK(all(place, value) >= kOfRows);
+    }
+  }
 }
 
 }  // namespace warpsmith::graph

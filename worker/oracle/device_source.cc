@@ -206,7 +206,9 @@ class NodeWriter {
 
   void WriteReduce() {
     const int64_t elements = Extent(node_.reduce_axes);
-    if (const auto named = NamedPlacesOf(node_, count_)) return WriteNamed(*named);
+    // Lists take a row's steps for each row.
+    const auto named = NamedPlacesOf(node_, count_);
+    if (named && named->batch_count * named->rows <= count_) return WriteNamed(*named);
     contiguous_ = ReducesContiguous(node_);
     int64_t parts = 1;
     if (elements >= kFewestToSplit && count_ < kWantedThreads) {

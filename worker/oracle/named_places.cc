@@ -10,6 +10,8 @@ using graph::ExprPtr;
 using graph::Node;
 using graph::Op;
 
+constexpr int64_t kNoPlace = -1;
+
 bool IsZero(const Expr& e) { return e.op == Op::kConst && e.number == 0 && e.integer == 0; }
 
 // Where what is added is not 0, as far as that is plain to see; null: anywhere.
@@ -19,15 +21,23 @@ ExprPtr Condition(ExprPtr e) {
   return e->op == Op::kSelect && IsZero(*e->args[2]) ? e->args[0] : nullptr;
 }
 
-std::optional<NamedPlaces> Named(const Node& node, const ExprPtr& condition) {
+// `where`: what was asked before, without which the key may be nothing that can be evaluated; null:
+// nothing was.
+std::optional<NamedPlaces> Named(const Node& node, const ExprPtr& condition, const ExprPtr& where) {
   if (condition->op == Op::kAnd) {
-    auto named = Named(node, condition->args[0]);
-    return named ? named : Named(node, condition->args[1]);
+    auto named = Named(node, condition->args[0], where);
+    if (named) return named;
+    const ExprPtr& first = condition->args[0];
+    return Named(node, condition->args[1],
+                 where == nullptr ? first : graph::Binary(Op::kAnd, where, first));
   }
   if (condition->op != Op::kEq) return std::nullopt;
   const size_t kept = node.axes.size();
   for (const int side : {0, 1}) {
-    const ExprPtr &place = condition->args[side], &key = condition->args[1 - side];
+    const ExprPtr& place = condition->args[side];
+    ExprPtr key = condition->args[1 - side];
+    if (where != nullptr)
+      key = graph::Select(where, key, graph::ConstInt(graph::DType::kI64, kNoPlace));
     if (place->op != Op::kIndex || place->var >= static_cast<int>(kept)) continue;
     std::vector<bool> used(graph::kMaxRank);
     graph::MarkVariables(*key, used);
@@ -53,8 +63,9 @@ std::optional<NamedPlaces> NamedPlacesOf(const Node& node, int64_t elements) {
   if (rows < kManyRows || elements < kManyPoints / rows) return std::nullopt;
   const ExprPtr condition = Condition(node.value);
   if (condition == nullptr) return std::nullopt;
-  std::optional<NamedPlaces> named = Named(node, condition);
-  if (named) named->rows = rows;
+  std::optional<NamedPlaces> named = Named(node, condition, nullptr);
+  if (!named || named->batch_count > kMostKeys / rows) return std::nullopt;
+  named->rows = rows;
   return named;
 }
 

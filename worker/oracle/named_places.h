@@ -17,6 +17,8 @@ namespace warpsmith::oracle {
 // as well all looked at.
 inline constexpr int64_t kManyPoints = int64_t{1} << 22;
 inline constexpr int64_t kManyRows = 64;
+// Keys that are kept: of each row, for each of a batch.
+inline constexpr int64_t kMostKeys = int64_t{1} << 28;
 
 struct NamedPlaces {
   int axis = -1;             // of the node's axes

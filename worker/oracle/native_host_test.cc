@@ -223,6 +223,32 @@ TEST_CASE("rows are added to the places that they name, where there are many") {
   CHECK(Equal((*results)[1], counts));
 }
 
+TEST_CASE("a place is asked for where what stands before it holds") {
+  // Elsewhere it may be nothing that there is.
+  for (const char* condition :
+       {"1 <= r and k[r - 1] == i", "0 <= k[r] and k[k[r]] == i", "k[r] != 0 and 4000 / k[r] == i",
+        "0 < k[r] and (k[r] < 9 and k[9 / k[r]] == i)"}) {
+    const auto lines = [&](int n) {
+      const std::string size = std::to_string(n);
+      return std::vector<std::string>{
+          "input k: i64[4096]", "input v: f32[4096]",
+          "y: f32[i: " + size + "] = sum[r: 4096](select(" + condition + ", v[r], 0))", "output y"};
+    };
+    Values keys(4096), values(4096);
+    for (size_t r = 0; r < keys.size(); ++r) {
+      keys[r] = static_cast<double>(r * 7 % 4001) - 5;
+      values[r] = static_cast<double>(r % 100);
+    }
+    INFO(condition);
+    auto many = EvaluateOnHost(MustParse(lines(4096)), {keys, values}, /*round_to_type=*/true);
+    auto few = EvaluateOnHost(MustParse(lines(800)), {keys, values}, /*round_to_type=*/true);
+    INFO(many.status().message() << few.status().message());
+    REQUIRE((many.ok() && few.ok()));
+    (*many)[0].resize(800);  // few are gone through one by one
+    CHECK(Equal((*many)[0], (*few)[0]));
+  }
+}
+
 TEST_CASE("what takes no longer than its rows and places is evaluated") {
   const Graph graph =
       MustParse({"input k: i64[60000]", "input v: f32[60000]",
