@@ -216,6 +216,7 @@ constexpr char kLanes[] = R"(
 struct Streams {
   cudaStream_t beside[kBeside];
   cudaEvent_t events[kEvents];
+  cudaStream_t caller;  // beside which they run: another one would wait for what stands before them
   Streams* next;
 };
 
@@ -242,7 +243,7 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   ~Lanes() {
     if (streams_ == nullptr) return;
-    end();
+    if (end() != cudaSuccess) cudaGetLastError();
     const std::lock_guard<std::mutex> lock(idle_lock);
     streams_->next = idle[device_ & 63];
     idle[device_ & 63] = streams_;
@@ -280,6 +281,7 @@ class Lanes {
     if (error != cudaSuccess) return error;
     const std::lock_guard<std::mutex> lock(idle_lock);
     for (Streams** at = &idle[device_ & 63]; *at != nullptr; at = &(*at)->next) {
+      if ((*at)->caller != caller_) continue;
       if (capture_of((*at)->beside[0], &theirs) != cudaSuccess || (theirs != 0 && theirs != mine)) continue;
       streams_ = *at;
       *at = streams_->next;
@@ -293,6 +295,7 @@ class Lanes {
     cudaError_t error = cudaThreadExchangeStreamCaptureMode(&mode);
     if (error != cudaSuccess) return error;
     Streams* const made = new Streams();
+    made->caller = caller_;
     for (cudaStream_t& stream : made->beside) {
       if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     }

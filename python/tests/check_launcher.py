@@ -410,15 +410,20 @@ def test_lanes_are_one_calls_at_a_time():
     other = call()  # and not of another stream's meanwhile
     assert not other & first and other == call()
     current[0], card.driver.captures[91] = 91, 6
+    third = call()
+    assert not third & (first | other) and third == call()
+    del card.driver.captures[91]  # the capture goes on, and its lanes are part of it
+    card.driver.captures.update({stream: 6 for stream in third})
+    fourth = call()
+    assert not fourth & (first | other | third)
+    current[0], card.driver.captures[90] = 90, 7
     assert call() == other
-    current[0] = 90
-    assert not call() & (first | other)
     card.driver.captures.clear()
     card.driver.captures.update({stream: -1 for stream in other})  # one that failed, and has not ended
     for current[0] in (90, 91, 77):
         assert not call() & other
     card.driver.captures.clear()
-    assert card.streams == 6
+    assert card.streams == 10
 
 
 def test_lanes_end_when_a_call_fails():

@@ -190,7 +190,8 @@ class Card:
     def apart(self, device):
         """A stream that waits for no other, and that no capture sees."""
         stream = ctypes.c_void_p()
-        self.check(self.driver.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING), "a stream")
+        create, arguments = self.driver.cuStreamCreate, (ctypes.byref(stream), NON_BLOCKING)
+        self.check(self.again(create(*arguments), device, create, arguments), "a stream")
         return stream.value
 
     def event(self):
@@ -464,7 +465,7 @@ class Lanes:
     in the middle leaves nothing in them that the caller's stream does not wait for."""
 
     def __init__(self, card, device, count, events):
-        self._driver, self.idle = card.driver, []
+        self._card, self._driver, self._device, self.idle = card, card.driver, device, []
         with OutsideCapture(card.driver):
             self.streams = [card.apart(device) for _ in range(count)]
             self.events = [card.event() for _ in range(events)]
@@ -475,14 +476,17 @@ class Lanes:
 
     def __exit__(self, kind, *_):
         event = ctypes.c_void_p(self.events[0])
-        for stream in self.streams if kind else ():
+        # Of a call that failed while it is captured, those that it came to.
+        begun = [stream for stream in self.streams if self._card.capture(stream, self._device) == self.capture] if kind else ()
+        for stream in begun:
             self._driver.cuEventRecord(event, ctypes.c_void_p(stream))
             self._driver.cuStreamWaitEvent(ctypes.c_void_p(self.caller), event, 0)
         self.idle.append(self)
 
 
 class IdleLanes:
-    """A plan's lanes that no call has, by device."""
+    """A plan's lanes that no call has, by device and by the stream that they run beside: another caller's would have to
+    wait for what stands before them."""
 
     def __init__(self, card, count, events):
         self._card, self._count, self._events = card, count, events
@@ -493,7 +497,7 @@ class IdleLanes:
         until it ends."""
         card, capture = self._card, self._card.capture(caller, device)
         with self._lock:
-            idle = self._idle.setdefault(device, [])
+            idle = self._idle.setdefault((device, caller), [])
             fitting = [lanes for lanes in idle
                        if lanes.capture == capture or card.capture(lanes.streams[0], device) == 0]
             if fitting:

@@ -112,11 +112,13 @@ int Describer::GroupsBesideOthers(const v1::Schedule& schedule) {
   if (!structure.ok()) return 0;
   const auto& groups = (*structure)->groups;
   const std::vector<std::vector<bool>> needed = NeededGroups(**structure);
+  const auto runs = [&](size_t g) {
+    return groups[g].analysis != nullptr && !groups[g].analysis->constant();
+  };
   std::vector<bool> beside(groups.size(), false);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (size_t before = 0; before < g; ++before) {
-      if (groups[g].analysis == nullptr || groups[before].analysis == nullptr || needed[g][before])
-        continue;
+      if (!runs(g) || !runs(before) || needed[g][before]) continue;
       beside[g] = beside[before] = true;
     }
   }
