@@ -36,6 +36,7 @@ class Generator : public RandomViews {
     if (options_.scans && dice_.OneIn(4)) return Keep(ScanAxis(x));
     if (options_.products && dice_.OneIn(3)) return Keep(MatrixProduct(x));
     if (options_.scatters && dice_.OneIn(3)) return Keep(AddedAtPlaces(x));
+    if (options_.ranks && dice_.OneIn(3)) return Keep(FirstOf(x));
     switch (dice_.Below(options_.only_f32 ? 14 : 15)) {
       case 0:
       case 1:
@@ -420,6 +421,40 @@ class Generator : public RandomViews {
     // Both outputs; the index is an integer tensor that later moves may use.
     pool_.push_back({value.tensor + 1, last, true});
     pool_.push_back(Tamed(value));
+  }
+
+  // The places of the first few along an axis, in order, or those elements: each has the place that
+  // is the number of those before it.
+  Value FirstOf(const Value& x) {
+    const Shape shape = ShapeOf(x);
+    if (shape.empty() || !x.exact || Computed(TypeOf(x)) == DType::kBool) return Pointwise(x);
+    const size_t axis = dice_.OneIn(2) ? shape.size() - 1 : dice_.Below(shape.size());
+    const auto rank_of = static_cast<int>(shape.size());  // variables: those of x, and the other
+    const std::vector<ExprPtr> own = Variables(0, shape.size());
+    std::vector<ExprPtr> others = own;
+    others[axis] = Index(rank_of);
+    Term mine = At(x, own), theirs = At(x, others);
+    if (IsFloat(mine.e->type) && dice_.OneIn(3)) {  // many ties
+      mine.e = Unary(Op::kRound, mine.e);
+      theirs.e = Unary(Op::kRound, theirs.e);
+    }
+    const ExprPtr before =
+        dice_.OneIn(2) ? Binary(Op::kLt, mine.e, theirs.e) : Binary(Op::kLt, theirs.e, mine.e);
+    const ExprPtr earlier = Binary(Op::kAnd, Binary(Op::kEq, mine.e, theirs.e),
+                                   Binary(Op::kLt, Index(rank_of), Index(static_cast<int>(axis))));
+    const Value ranks = Reduce(Combiner::kSum, shape, {shape[axis]},
+                               {Select(before, I(1), Select(earlier, I(1), I(0))), 1, true});
+    Shape kept = shape;
+    kept[axis] = dice_.Between(1, std::min<int64_t>(shape[axis] + 1, 9));
+    const ExprPtr place = Index(static_cast<int>(axis));
+    const Value found = Reduce(
+        Combiner::kMax, kept, {shape[axis]},
+        {Select(Binary(Op::kEq, Load(graph_, ranks.tensor, others), place), Index(rank_of), I(0)),
+         static_cast<double>(shape[axis]), true});
+    if (dice_.OneIn(2)) return found;
+    std::vector<ExprPtr> at = own;
+    at[axis] = Load(graph_, found.tensor, own);
+    return Map(kept, At(x, at));
   }
 
   // Along any axis, the last as often as all others.

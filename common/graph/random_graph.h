@@ -30,6 +30,8 @@ struct RandomGraphOptions {
   bool products = false;
   // Rows of tensors are added to places that new inputs name, several to one, some to none.
   bool scatters = false;
+  // The first elements of rows are found, in order.
+  bool ranks = false;
 };
 
 // The same seed and options give the same graph.

@@ -60,6 +60,7 @@ graph::Graph GraphOf(int number) {
   options.both_ways = BothWays(number);
   options.products = Products(number);
   options.scatters = number % 7 == 5;
+  options.ranks = number % 7 == 6;
   options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
   graph::Graph graph = graph::RandomGraph(number, options);
   graph.constant_params = number % 2 == 1;

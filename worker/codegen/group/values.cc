@@ -164,8 +164,9 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
     }
     const int output = end ? kScanEnd : node.outputs[0] == tensor ? 0 : 1;
     if (total) return values.Result(t.node, output, domain.stages, t.type, places);
+    // A scan's is at hand for a place, also where there is but one.
     return values.Result(t.node, output, stage->stage, t.type,
-                         node.scan ? everything : frame.row_variables);
+                         node.scan ? everything | BitOf(frame.k) : frame.row_variables);
   };
   // Who is the last to name a place is searched for in a loop.
   access.write_out = domain.elements() &&

@@ -53,6 +53,10 @@ const Lines kGraphs[] = {
     {"input x: f32[5, 37] ~ uniform(0.9, 1.1)",
      "y: f32[r: 5, k: 37] = cumprod[k, reverse, exclusive](x[r, k])", "output y"},
     {"input x: f32[3, 1] ~ normal", "y: f32[r: 3, k: 1] = cumsum[k](x[r, k])", "output y"},
+    {"input x: f32[128, 8, 1] ~ normal", "c: f32[a: 128, b: 8, k: 1] = cumsum[k](x[a, b, k])",
+     "y: f32[a: 128, b: 8, k: 1] = x[a, b, k] + cos(c[a, b, k])", "output y"},
+    {"input x: f32[8, 1, 12] ~ normal", "c: f32[a: 8, k: 1, b: 12] = cumsum[k](x[a, k, b])",
+     "y: f32[a: 8, k: 1, b: 12] = cos(c[a, k, b])", "output y, c"},
     // one long row
     {"input x: f32[20011] ~ normal", "y: f32[k: 20011] = cumsum[k](x[k])", "output y"},
     {"input x: f32[20000] ~ normal", "y: f32[k: 20000] = cumlogsumexp[k, reverse](x[k])",
