@@ -308,4 +308,31 @@ std::string ResultOf(const Reduction& r, const std::string& acc, int output) {
                                 : StrCat("static_cast<", ComputeType(r.type), ">(", v, ")");
 }
 
+bool IsWide(const Field& field) { return field.type == "double" || field.type == "long long"; }
+
+std::string AccumulatorText(const std::vector<Accumulated>& members, const std::string& tag) {
+  std::string fields, none, merged;
+  for (const bool wide : {true, false}) {
+    for (const Accumulated& member : members) {
+      for (const Field& field : FieldsOf(member.reduction)) {
+        if (IsWide(field) == wide)
+          absl::StrAppend(&fields, " ", field.type, " ", member.prefix, field.name, ";");
+      }
+    }
+  }
+  for (const auto& [reduction, prefix] : members) {
+    for (const std::string& line : Identity(reduction, StrCat("acc.", prefix)))
+      absl::StrAppend(&none, line, "\n");
+    for (const std::string& line : Merge(reduction, StrCat("a.", prefix), StrCat("b.", prefix)))
+      absl::StrAppend(&merged, line, "\n");
+  }
+  const std::string head = tag.empty() ? "" : StrCat("template <int ", tag, ">");
+  const std::string type = tag.empty() ? "Acc" : StrCat("Acc<", tag, ">");
+  const std::string above = tag.empty() ? "" : head + "\n";
+  return StrCat(head, tag.empty() ? "" : " ", "struct Acc {", fields, " };\n", above,
+                "static WS_DEVICE ", type, " identity() {\n", type, " acc;\n", none,
+                "return acc;\n}\n", above, "static WS_DEVICE void combine(", type, "& a, const ",
+                type, "& b) {\n", merged, "}\n");
+}
+
 }  // namespace warpsmith::codegen

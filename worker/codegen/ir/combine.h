@@ -40,6 +40,16 @@ std::vector<std::string> Accumulate(const Reduction& r, const std::string& acc,
                                     const std::vector<std::string>& values,
                                     const std::vector<std::string>& positions);
 std::vector<std::string> Merge(const Reduction& r, const std::string& a, const std::string& b);
+// Whether it takes 8 bytes.
+bool IsWide(const Field& field);
+// A reduce beside others, whose fields have a prefix of its own.
+struct Accumulated {
+  Reduction reduction;
+  std::string prefix;
+};
+// Struct Acc of their fields, wide ones first, so that there are no holes, with identity() and
+// combine(a, b). `tag`: where all three are templates, "S", an int that none of them uses; else "".
+std::string AccumulatorText(const std::vector<Accumulated>& members, const std::string& tag);
 // One expression for a combined with b, both of the compute type (not for argmax and argmin).
 std::string JoinOf(const Reduction& r, const std::string& a, const std::string& b);
 // The result as an expression of the compute type (output 1 of argmax: of long long).

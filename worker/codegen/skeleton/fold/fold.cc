@@ -134,8 +134,6 @@ std::vector<Member> MembersOf(const Analysis& group, const Domain& domain, const
   return members;
 }
 
-bool IsWide(const Field& field) { return field.type == "double" || field.type == "long long"; }
-
 int AccBytes(const std::vector<Member>& members) {
   int bytes = 0;
   bool wide = false;
@@ -149,34 +147,10 @@ int AccBytes(const std::vector<Member>& members) {
 }
 
 std::string AccText(const std::vector<Member>& members) {
+  std::vector<Accumulated> all;
+  for (const Member& member : members) all.push_back({member.reduction, member.prefix});
   Text text;
-  std::string fields;
-  for (bool wide : {true, false}) {  // no holes
-    for (const Member& member : members) {
-      for (const Field& field : FieldsOf(member.reduction)) {
-        if (IsWide(field) == wide)
-          absl::StrAppend(&fields, " ", field.type, " ", member.prefix, field.name, ";");
-      }
-    }
-  }
-  text.Line(StrCat("template <int S> struct Acc {", fields, " };"));
-  text.Line("template <int S>");
-  text.Open("static WS_DEVICE Acc<S> identity() {");
-  text.Line("Acc<S> acc;");
-  for (const Member& member : members) {
-    for (const std::string& line : Identity(member.reduction, StrCat("acc.", member.prefix)))
-      text.Line(line);
-  }
-  text.Line("return acc;");
-  text.Close();
-  text.Line("template <int S>");
-  text.Open("static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) {");
-  for (const Member& member : members) {
-    for (const std::string& line :
-         Merge(member.reduction, StrCat("a.", member.prefix), StrCat("b.", member.prefix)))
-      text.Line(line);
-  }
-  text.Close();
+  text.Append(AccumulatorText(all, "S"));
   bool chained = false;
   for (const Member& member : members) chained = chained || IsRunningSum(member.reduction);
   text.Line(StrCat("static constexpr bool kChained = ", chained ? "true" : "false", ";"));

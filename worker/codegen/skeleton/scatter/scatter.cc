@@ -160,31 +160,9 @@ class Writer {
   }
 
   void AddAccumulators(Text& text) const {
-    std::string fields;
-    for (const bool wide : {true, false}) {  // no holes
-      for (const Member& member : members_) {
-        for (const Field& field : FieldsOf(member.reduction)) {
-          if ((field.type == "double" || field.type == "long long") == wide)
-            absl::StrAppend(&fields, " ", field.type, " ", member.prefix, field.name, ";");
-        }
-      }
-    }
-    text.Line(StrCat("struct Acc {", fields, " };"));
-    text.Open("static WS_DEVICE Acc identity() {");
-    text.Line("Acc acc;");
-    for (const Member& member : members_) {
-      for (const std::string& line : Identity(member.reduction, StrCat("acc.", member.prefix)))
-        text.Line(line);
-    }
-    text.Line("return acc;");
-    text.Close();
-    text.Open("static WS_DEVICE void combine(Acc& a, const Acc& b) {");
-    for (const Member& member : members_) {
-      for (const std::string& line :
-           Merge(member.reduction, StrCat("a.", member.prefix), StrCat("b.", member.prefix)))
-        text.Line(line);
-    }
-    text.Close();
+    std::vector<Accumulated> all;
+    for (const Member& member : members_) all.push_back({member.reduction, member.prefix});
+    text.Append(AccumulatorText(all, ""));
   }
 
   // Statements that take a row-major number, which they use up, apart into coordinates.

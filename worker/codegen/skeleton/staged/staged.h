@@ -51,7 +51,6 @@ struct RowMembers {
   std::map<std::string, int> forms;  // numbers of how values are made: the same in both kernels
 };
 
-bool IsWide(const Field& field);  // 8 bytes
 // The row's member that holds a stage's result.
 std::string ResultName(int node, int output);
 

@@ -6,8 +6,6 @@ namespace warpsmith::codegen {
 
 using absl::StrCat;
 
-bool IsWide(const Field& field) { return field.type == "double" || field.type == "long long"; }
-
 std::string ResultName(int node, int output) {
   return StrCat("result", node, output == 0 ? "" : "_index");
 }
