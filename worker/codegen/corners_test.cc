@@ -2,8 +2,14 @@
 // against the oracle.
 #include <google/protobuf/text_format.h>
 
+#include <set>
+#include <string>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
@@ -452,6 +458,40 @@ TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
     CHECK(absl::StrContains(plan->source(), "if (!(") == c.branches);
     Check(graph, schedule, 1);
   }
+}
+
+// Parts of a tensor that are replaced one after the other, as updates of slices are imported: the
+// others are read once, not once for each part, and what is known of the part is not asked again.
+TEST_CASE("what stays of parts that are replaced", "[codegen]") {
+  constexpr int kParts = 5;
+  Lines lines = {"input x: f32[5, 24, 16] ~ normal", "input v: f32[5, 10, 16] ~ normal",
+                 "input first: i64[5] ~ integers(0, 14)"};
+  std::string before = "x";
+  for (int b = 0; b < kParts; ++b) {
+    const std::string now = absl::StrCat("s", b);
+    lines.push_back(absl::StrCat(now, ": f32[b: 5, t: 24, c: 16] = select(b == ", b,
+                                 ", select(t >= first[", b, "] and t < first[", b, "] + 10, v[", b,
+                                 ", t - first[", b, "], c], ", before, "[", b, ", t, c]), ", before,
+                                 "[b, t, c])"));
+    before = now;
+  }
+  lines.push_back(absl::StrCat("output ", before));
+  const graph::Graph graph = ParseOrDie(lines);
+  v1::Schedule schedule;
+  schedule.add_groups()->add_roots(before);
+  const auto plan = Lower(graph, schedule, TestTarget());
+  INFO(plan.status().message());
+  REQUIRE(plan.ok());
+  std::set<std::string> loads;  // of x, of whole vectors and of single elements
+  for (absl::string_view line : absl::StrSplit(plan->source(), '\n')) {
+    const size_t at = line.find("in_x");
+    if (at == absl::string_view::npos || !absl::StrContains(line, "values.")) continue;
+    loads.insert(std::string(absl::StripAsciiWhitespace(line)));
+  }
+  INFO(absl::StrJoin(loads, "\n"));
+  CHECK(loads.size() >= 1);
+  CHECK(loads.size() <= 2);
+  CHECK(RunAndCompareAll({{graph, schedule, 3, false, 0}})[0].message() == "");
 }
 
 // Each value of a row twice what it is made of, where it is spelled: work must not double with it.

@@ -17,6 +17,22 @@ bool IsPure(ValuePtr value) {
   return value->kind == Value::Kind::kIndex && !value->index.has_opaque();
 }
 
+bool IsEquation(ValuePtr value) {
+  return value->kind == Value::Kind::kCompare && value->op == Op::kEq;
+}
+
+// Whether `known` says that `other` holds: that an index is one number, that it is not another.
+bool Implies(ValuePtr known, ValuePtr other) {
+  if (!IsEquation(known) || other->kind != Value::Kind::kOp || other->op != Op::kNot ||
+      !IsEquation(other->args[0]))
+    return false;
+  const Index &a = known->index, &b = other->args[0]->index;
+  for (const Index& difference : {a - b, a + b}) {
+    if (difference.is_constant() && difference.constant() != 0) return true;
+  }
+  return false;
+}
+
 void AddCondition(ValuePtr condition, std::vector<ValuePtr>& guard) {
   if (condition->kind == Value::Kind::kOp && condition->op == Op::kAnd) {
     AddCondition(condition->args[0], guard);
@@ -24,6 +40,12 @@ void AddCondition(ValuePtr condition, std::vector<ValuePtr>& guard) {
     return;
   }
   if (IsConst(condition, 1)) return;
+  for (ValuePtr known : guard) {
+    if (Implies(known, condition)) return;
+  }
+  guard.erase(std::remove_if(guard.begin(), guard.end(),
+                             [&](ValuePtr one) { return Implies(condition, one); }),
+              guard.end());
   auto at = std::lower_bound(guard.begin(), guard.end(), condition,
                              [](ValuePtr a, ValuePtr b) { return a->id < b->id; });
   if (at == guard.end() || *at != condition) guard.insert(at, condition);
@@ -265,6 +287,20 @@ absl::StatusOr<ValuePtr> Inliner::WrittenOut(const graph::Node& node, std::vecto
   return total;
 }
 
+// A number as the index that a condition here says it is, if that stays inside anyway: what reads
+// part 3 of a tensor where the part is 3 reads what all parts read of theirs, in one load.
+Index Inliner::AsItStands(const Index& number, int64_t extent, const Guard& guard) {
+  if (!number.is_constant()) return number;
+  for (ValuePtr condition : guard) {
+    if (!IsEquation(condition) || condition->index.has_opaque()) continue;
+    // Of the two ways to say it that which has no sign, as who reads all parts has it.
+    const bool turned = condition->index.terms()[0].coefficient < 0;
+    const Index same = (turned ? condition->index * -1 : condition->index) + number;  // index == 0
+    if (same.range().Within(0, extent - 1)) return same;
+  }
+  return number;
+}
+
 // Of the conditions that hold here, those that keep the load inside its tensor; nullptr if it is
 // inside anyway. If that cannot be shown, all of them.
 ValuePtr Inliner::NeededGuard(const graph::Tensor& tensor, const std::vector<Index>& at,
@@ -296,8 +332,11 @@ ValuePtr Inliner::NeededGuard(const graph::Tensor& tensor, const std::vector<Ind
   return all;
 }
 
-ValuePtr Inliner::LoadFromMemory(int tensor, const std::vector<Index>& at, const Guard& guard) {
+ValuePtr Inliner::LoadFromMemory(int tensor, std::vector<Index> at, const Guard& guard) {
   const graph::Tensor& t = graph_.tensors[tensor];
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    at[axis] = AsItStands(at[axis], t.shape[axis], guard);
+  }
   return values_.Load(tensor, t.type, Flatten(at, t.shape), NeededGuard(t, at, guard));
 }
 

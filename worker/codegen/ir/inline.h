@@ -62,7 +62,8 @@ class Inliner {
                                   const Guard& guard);
   absl::StatusOr<ValuePtr> WrittenOut(const graph::Node& node, std::vector<Index> env, size_t axis,
                                       const Guard& guard);
-  ValuePtr LoadFromMemory(int tensor, const std::vector<Index>& at, const Guard& guard);
+  ValuePtr LoadFromMemory(int tensor, std::vector<Index> at, const Guard& guard);
+  static Index AsItStands(const Index& number, int64_t extent, const Guard& guard);
   ValuePtr NeededGuard(const graph::Tensor& tensor, const std::vector<Index>& at,
                        const Guard& guard);
   ValuePtr Integer(graph::Op op, ValuePtr a, ValuePtr b);  // i64 index arithmetic, or nullptr
