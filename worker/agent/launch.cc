@@ -42,7 +42,7 @@ class Launch : public Specialist {
     }
     const bool branches = state.schedule.launch().branches();
     const int beside = state.described->describer.GroupsBesideOthers(state.schedule);
-    if (branches || beside > 0) {
+    if (beside > 0) {
       v1::LaunchKnobs knobs = state.schedule.launch();
       knobs.set_branches(!branches);
       actions.push_back(Move(state, "branches", "kernels beside each other",

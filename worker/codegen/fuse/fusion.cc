@@ -315,6 +315,8 @@ Fused Fuse(const graph::Graph& graph, const Target& target, bool attention) {
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }
+  // Kernels that do not need each other need not wait for each other.
+  if (schedule.groups_size() > 1) schedule.mutable_launch()->set_branches(true);
   return fused;
 }
 
