@@ -23,7 +23,7 @@ using graph::Op;
 const std::vector<const Rule*>& Rules() {
   static const std::vector<const Rule*> rules = {
       &SinglePassVariance(), &SplitConcatenation(), &SplitReduction(), &SumBeforeProduct(),
-      &SumOfProducts(),      &ProductInHalves(),    &OwnRounding()};
+      &SumOfProducts(),      &ProductInHalves(),    &OwnRounding(),    &FactorBehindSum()};
   return rules;
 }
 

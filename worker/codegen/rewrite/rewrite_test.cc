@@ -139,6 +139,30 @@ TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[
   CheckFinds("sum_of_products", "y", head, cases);
 }
 
+TEST_CASE("factor_behind_sum finds scaled factors of products, and nothing else", "[rewrite]") {
+  const Lines head = {"input x: f32[4, 24, 40] ~ normal", "input w: f32[4, 36, 40] ~ normal",
+                      "input h: f16[4, 24, 40] ~ normal",
+                      "a: f32[e: 4, m: 24, k: 40] = x[e, m, k] * 0.3",
+                      "b: f32[e: 4, k: 40, n: 36] = 0.125 * w[e, n, k]",
+                      "v: f32[m: 96, k: 40] = a[m / 24, m % 24, k]",
+                      "r: f16[e: 4, m: 24, k: 40] = h[e, m, k] * 0.3",
+                      "o: f32[e: 4, m: 24, k: 40] = a[e, m, k] + 1"};
+  const std::vector<Graphs> cases = {
+      {{"y: f32[e: 4, m: 24, n: 36] = sum[k: 40](a[e, m, k] * b[e, k, n])", "output y"}, true},
+      {{"y: f32[m: 96, n: 36] = sum[k: 40](v[m, k] * w[m / 24, n, k])", "output y"}, true},
+      {{"y: f32[e: 4, m: 24, n: 36] = sum[k: 40](x[e, m, k] * (w[e, n, k] * 2))", "output y, a"},
+       true},
+      {{"y: f32[e: 4, m: 24, n: 36] = sum[k: 40](x[e, m, k] * w[e, n, k])", "output y"}, false},
+      {{"y: f32[e: 4, m: 24, n: 36] = sum[k: 40](o[e, m, k] * w[e, n, k])", "output y"}, false},
+      {{"y: f32[e: 4, m: 24, n: 36] = max[k: 40](a[e, m, k] * w[e, n, k])", "output y"}, false},
+      {{"y: f32[e: 4, m: 24] = sum[k: 40](x[e, m, k] * 0.3)", "output y"}, false},
+      // what is scaled is rounded
+      {{"y: f32[e: 4, m: 24, n: 36] = sum[k: 40](f32(r[e, m, k]) * w[e, n, k])", "output y"},
+       false},
+  };
+  CheckFinds("factor_behind_sum", "y", head, cases);
+}
+
 TEST_CASE("product_in_halves finds products that are read as halves, and nothing else",
           "[rewrite]") {
   const Lines head = {"input x: f32[24, 40] ~ normal", "param w: f32[72, 40] ~ normal",

@@ -24,6 +24,7 @@ struct Rule {
   graph::Graph (*apply)(const graph::Graph& graph, int node);
 };
 
+const Rule& FactorBehindSum();
 const Rule& OwnRounding();
 const Rule& ProductInHalves();
 const Rule& SinglePassVariance();
