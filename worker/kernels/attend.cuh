@@ -213,25 +213,31 @@ struct Attend {
   static WS_DEVICE void treat(const Glue& g, const Tile& tile, AttendKeys clear, int group, int step, Scores& scores) {
     const int first = step * C::kTileK;
     const bool whole = first >= clear.from && first + C::kTileK <= clear.to && (Glue::kPlain || tile.end - tile.query == C::kTileQ);
-    if (Glue::kPlain && whole) return;
+    if (!whole) treat_each<false>(g, tile, group, first, scores);
+    else if (!Glue::kPlain) treat_each<true>(g, tile, group, first, scores);
+  }
+  // WHOLE: all are seen, and of queries and keys that are there. In place of others the last ones are asked for: a branch round
+  // what a score reads would have each of them wait for memory by itself.
+  template <bool WHOLE>
+  static WS_DEVICE void treat_each(const Glue& g, const Tile& tile, int group, int first, Scores& scores) {
     constexpr int kTogether = Glue::kTogether;   // 1 or 2: a thread's neighbours
     const hopper::Place place = hopper::place(threadIdx.x % 128, 0);
     const int query = tile.query + group * 64 + place.row, key = first + place.column;
 #pragma unroll
     for (int i = 0; i < C::kTileK / 2; i += kTogether) {
       const int q = query + i / 2 % 2 * 8, k = key + i / 4 * 8 + i % 2;
-      const bool inside = whole || (q < C::kQueries && k < C::kKeys);
-      if (!Glue::kPlain && inside) {
+      if (!Glue::kPlain) {
         float s[kTogether];
 #pragma unroll
         for (int j = 0; j < kTogether; ++j) s[j] = scores[i + j];
-        g.score(tile.batch, q, k, s);
+        if (WHOLE) g.score(tile.batch, q, k, s);
+        else g.score(tile.batch, minimum(q, C::kQueries - 1), minimum(k, C::kKeys - kTogether), s);
 #pragma unroll
         for (int j = 0; j < kTogether; ++j) scores[i + j] = s[j];
       }
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
-        if (!whole && (k + j >= C::kKeys || !g.seen(tile.batch, q, k + j))) scores[i + j] = unseen();
+        if (!WHOLE && (k + j >= C::kKeys || !g.seen(tile.batch, q, k + j))) scores[i + j] = unseen();
       }
     }
   }
