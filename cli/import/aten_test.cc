@@ -181,6 +181,24 @@ TEST_CASE("scans that are written with other operators become one node", "[aten]
   }
 }
 
+TEST_CASE("nobody pays for an order of top-k that nobody sees", "[aten]") {
+  int ordered = 0, free = 0;
+  for (const json& row : CasesOf("indexing")) {
+    const std::string name = row["name"];
+    if (name.rfind("topk_", 0) != 0) continue;
+    INFO(name);
+    const absl::StatusOr<Dump> dump = ParseDump(row["dump"].dump());
+    REQUIRE(dump.status().message() == "");
+    const absl::StatusOr<graph::Graph> graph = LowerAten(*dump);
+    REQUIRE(graph.status().message() == "");
+    const bool wanted = name.rfind("topk_unsorted", 0) == 0;
+    CHECK((graph->Find("topk.unsorted") >= 0) == wanted);
+    ++(wanted ? ordered : free);
+  }
+  CHECK(ordered > 5);
+  CHECK(free > 5);
+}
+
 TEST_CASE("testdata covers every operator", "[aten]") {
   std::set<std::string> seen;
   for (const char* group : kGroups) {

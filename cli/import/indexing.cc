@@ -384,40 +384,86 @@ absl::StatusOr<int> AddRank(Lowering& l, int self, int64_t dim, bool descending)
                      });
 }
 
-// Binds elements of some places in that order and where they were, both of shape `taken`.
-// place_of: where an element of these is of `self`, but for the dimension, and its place.
+// Where the elements of some places in that order are along the dimension: a tensor of shape
+// `taken`. place_of: where an element of these is of `self`, but for the dimension, and its place.
 using PlaceOf = std::function<std::pair<Exprs, ExprPtr>(const Exprs& at)>;
-absl::Status BindRanked(Lowering& l, int self, int64_t dim, bool descending, const Shape& taken,
-                        const PlaceOf& place_of) {
+absl::StatusOr<int> AddFound(Lowering& l, int self, int64_t dim, bool descending,
+                             const Shape& taken, const PlaceOf& place_of) {
   const auto rank = AddRank(l, self, dim, descending);
   if (!rank.ok()) return rank.status();
-  const int index =
-      l.AddWindow(l.Name("index"), graph::Combiner::kMax, taken, {l.ShapeOf(self)[dim]},
-                  [&](const Exprs& at, const Exprs& candidate) {
-                    const auto [of, place] = place_of(at);
-                    const ExprPtr found = Load(l.graph, *rank, Replaced(of, dim, candidate[0]));
-                    return graph::Select(Binary(graph::Op::kEq, found, place), candidate[0], I(0));
-                  });
+  return l.AddWindow(l.Name("index"), graph::Combiner::kMax, taken, {l.ShapeOf(self)[dim]},
+                     [&](const Exprs& at, const Exprs& candidate) {
+                       const auto [of, place] = place_of(at);
+                       const ExprPtr found = Load(l.graph, *rank, Replaced(of, dim, candidate[0]));
+                       return graph::Select(Binary(graph::Op::kEq, found, place), candidate[0],
+                                            I(0));
+                     });
+}
+
+// Binds the elements at the indexes, and these.
+void BindFound(Lowering& l, int self, int64_t dim, int index, const PlaceOf& place_of) {
   if (l.Used(0)) {
-    l.Bind(l.AddMap(l.Name(), taken, [&](const Exprs& at) {
+    l.Bind(l.AddMap(l.Name(), l.ShapeOf(index), [&](const Exprs& at) {
       return Load(l.graph, self, Replaced(place_of(at).first, dim, Load(l.graph, index, at)));
     }));
   }
   if (l.Used(1)) l.Bind(index, 1);
+}
+
+absl::Status BindRanked(Lowering& l, int self, int64_t dim, bool descending, const Shape& taken,
+                        const PlaceOf& place_of) {
+  const auto index = AddFound(l, self, dim, descending, taken, place_of);
+  if (!index.ok()) return index.status();
+  BindFound(l, self, dim, *index, place_of);
   return absl::OkStatus();
 }
 
+// The first k of a dimension that is in order, as PyTorch has them on a card where it is asked for
+// no order: by their indexes, but those that equal the last of them behind the others.
+int AddUnsorted(Lowering& l, int self, int64_t dim, int sorted) {
+  const Shape shape = l.ShapeOf(sorted);
+  const int64_t k = shape[dim], extent = l.ShapeOf(self)[dim];
+  const auto value = [&](const Exprs& at) {
+    return Load(l.graph, self, Replaced(at, dim, Load(l.graph, sorted, at)));
+  };
+  const int key = l.AddMap(l.Name("key"), shape, [&](const Exprs& at) {
+    const ExprPtr last = Binary(graph::Op::kEq, value(at), value(Replaced(at, dim, I(k - 1))));
+    return Add(Load(l.graph, sorted, at), graph::Select(last, I(extent), I(0)));
+  });
+  const int place = l.AddWindow(
+      l.Name("place"), graph::Combiner::kSum, shape, {k}, [&](const Exprs& at, const Exprs& other) {
+        const ExprPtr mine = Load(l.graph, key, at);
+        const ExprPtr theirs = Load(l.graph, key, Replaced(at, dim, other[0]));
+        return graph::Select(Less(theirs, mine), I(1), I(0));
+      });
+  return l.AddWindow(l.Name("unsorted"), graph::Combiner::kMax, shape, {k},
+                     [&](const Exprs& at, const Exprs& other) {
+                       const Exprs from = Replaced(at, dim, other[0]);
+                       const ExprPtr here =
+                           Binary(graph::Op::kEq, Load(l.graph, place, from), at[dim]);
+                       return graph::Select(here, Load(l.graph, sorted, from), I(0));
+                     });
+}
+
 // All in order, or the k largest or least.
-absl::Status InOrder(Lowering& l, bool descending) {
+absl::Status InOrder(Lowering& l, bool descending, bool sorted) {
   const int self = l.Tensor("self");
   const size_t rank = l.ShapeOf(self).size();
   if (rank == 0) return l.Unsupported("scalars are not supported");
   const int64_t dim = Wrap(l.Has("dim") ? l.Int("dim") : -1, rank);
-  return BindRanked(l, self, dim, descending, l.Out(0).shape,
-                    [&](const Exprs& at) { return std::pair(at, at[dim]); });
+  const PlaceOf place_of = [dim](const Exprs& at) { return std::pair(at, at[dim]); };
+  const auto index = AddFound(l, self, dim, descending, l.Out(0).shape, place_of);
+  if (!index.ok()) return index.status();
+  BindFound(l, self, dim, sorted ? *index : AddUnsorted(l, self, dim, *index), place_of);
+  return absl::OkStatus();
 }
-absl::Status TopK(Lowering& l) { return InOrder(l, !l.Has("largest") || l.Bool("largest")); }
-absl::Status Sort(Lowering& l) { return InOrder(l, l.Has("descending") && l.Bool("descending")); }
+absl::Status Sort(Lowering& l) {
+  return InOrder(l, l.Has("descending") && l.Bool("descending"), true);
+}
+absl::Status TopK(Lowering& l) {
+  const bool sorted = !l.Has("sorted") || l.Bool("sorted");
+  return InOrder(l, !l.Has("largest") || l.Bool("largest"), sorted || !l.OrderMatters());
+}
 
 // The lower of the two in the middle.
 absl::Status Median(Lowering& l) {

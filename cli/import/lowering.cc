@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "cli/import/order_matters.h"
 #include "common/base/check.h"
 #include "common/graph/operators.h"
 
@@ -69,7 +70,7 @@ double NumberOf(const json& value) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-Lowering::Lowering(const Dump& dump) {
+Lowering::Lowering(const Dump& dump) : dump_(dump) {
   for (const AtenNode& node : dump.nodes) {
     if (node.op == "getitem") {
       const auto self = node.args.find("self"), index = node.args.find("index");
@@ -158,6 +159,8 @@ const Meta& Lowering::Out(int output) const {
 }
 
 bool Lowering::Used(int output) const { return used_.count({node_->name, output}) > 0; }
+
+bool Lowering::OrderMatters() const { return import::OrderMatters(dump_, *node_); }
 
 int Lowering::Bound(const std::string& node, int output) const {
   const auto found = bound_.find({node, output});

@@ -36,7 +36,7 @@ inline constexpr int kEmpty = -2;
 
 class Lowering {
  public:
-  explicit Lowering(const Dump& dump);
+  explicit Lowering(const Dump& dump);  // outlives it
 
   graph::Graph graph;
 
@@ -58,6 +58,8 @@ class Lowering {
 
   const Meta& Out(int output = 0) const;  // what PyTorch says it gives
   bool Used(int output) const;            // by anything; the others need no binding
+  // Whether it matters in which order its outputs are along the operator's dimension.
+  bool OrderMatters() const;
   void Bind(int tensor, int output = 0) { bound_[{node_->name, output}] = tensor; }
   void BindPlaceholder(const std::string& name, int tensor) { bound_[{name, 0}] = tensor; }
   // The tensor an earlier node's output was bound to, or kEmpty; -1 if there is none.
@@ -112,6 +114,7 @@ class Lowering {
   std::vector<graph::Axis> NameAxes(const Shape& extents, const char* letters,
                                     std::set<std::string>* taken) const;
 
+  const Dump& dump_;
   const AtenNode* node_ = nullptr;
   std::map<std::pair<std::string, int>, int> bound_;
   int64_t draws_ = 0;  // so far

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from warpsmith_torch import dump, seeded  # noqa: E402
+from warpsmith_torch import dump, places, seeded  # noqa: E402
 
 A = torch.ops.aten
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
@@ -203,6 +203,18 @@ def write_window(x, part):
     return x
 
 
+def routed(x, bias):
+    """A router's: of which, and their shares."""
+    index = torch.topk(x + bias, 4, sorted=False)[1]
+    shares = x.exp().gather(1, index)
+    return index, shares / shares.sum(-1, keepdim=True)
+
+
+def routed_back(x, bias, combine=torch.scatter):
+    index, shares = routed(x, bias)
+    return combine(torch.zeros_like(x), 1, index, shares * x.sum(1, keepdim=True))
+
+
 INDEXING = {
     "gather": (lambda x, i: x.gather(1, i), (normal(3, 5), integers(0, 5, 3, 2))),
     "index_select": (lambda x, i: x.index_select(1, i), (normal(3, 5), integers(0, 5, 4))),
@@ -247,6 +259,17 @@ INDEXING = {
     "searchsorted": (lambda b, x: (torch.searchsorted(b.sort(1)[0], x), torch.searchsorted(b.sort(1)[0], x, side="right")), (normal(3, 5), normal(3, 2))),
     "topk_least": (lambda x: torch.topk(x, 3, dim=0, largest=False)[0] * 2, (normal(4, 3, dtype=f16),)),
     "topk_index": (lambda x: torch.zeros_like(x).scatter(1, torch.topk(x, 2, sorted=False)[1], 1.0) * x, (normal(1, 6),)),
+    "topk_unsorted": (lambda x: torch.topk(x, 4, sorted=False), (integers(0, 9, 5, 12),)),
+    "topk_unsorted_least": (lambda x: torch.topk(x, 3, dim=0, largest=False, sorted=False), (normal(7, 2, 3),)),
+    "topk_unsorted_router": (routed, (normal(3, 10), normal(10))),
+    "topk_unsorted_halves": (lambda x: torch.zeros_like(x).scatter(1, torch.topk(x, 3, sorted=False)[1] // 2, torch.topk(x, 3)[0]), (normal(3, 8),)),
+    "topk_unsorted_turned": (lambda x, w: (torch.topk(x, 3, sorted=False)[0].t().contiguous() * w).sum(0), (normal(3, 8), normal(3, 1))),
+    "topk_unsorted_weighed": (lambda x, w: (torch.topk(x, 3, sorted=False)[0] * w).sum(-1), (normal(4, 8), normal(3))),
+    "topk_unsorted_over_rows": (lambda x: torch.topk(x, 3, sorted=False)[0].sum(0), (normal(4, 8),)),
+    "topk_free_sum": (lambda x: torch.topk(x, 3, sorted=False)[0].exp().sum(-1), (normal(4, 9),)),
+    "topk_free_rows": (lambda x: (torch.topk(x, 2, 0, sorted=False)[0] * x.sum(0)).amax((0, 1)), (normal(5, 4),)),
+    "topk_free_back": (routed_back, (normal(3, 10), normal(10))),
+    "topk_free_add": (lambda x, b: routed_back(x, b, torch.scatter_add), (normal(3, 10), normal(10))),
     "made_empty": (lambda x: torch.empty(3, 2).copy_(x) + torch.empty_like(x).fill_(2), (normal(3, 2),)),
     "window_write": (write_window, (normal(2, 6, 3), normal(2, 2, 3))),
     "cache_grows": (lambda old, new: torch.cat([old, new * 2], dim=1), (lambda: torch.zeros(2, 0, 3), normal(2, 4, 3))),
@@ -544,7 +567,7 @@ def answered(name, row, real, values):
             tensor.copy_(drawn.abs() + 0.5 if key.endswith("var") else drawn)
     given = [copy.deepcopy(state[p["state"]]) for p in row["placeholders"] if p["kind"] in ("param", "buffer")]
     seeds = [7919 * k + 2 ** 40 for k in range(sum(node["op"] in DRAWS for node in row["nodes"]))]
-    with torch.no_grad(), seeded.Seeded(seeds):
+    with torch.no_grad(), places.AsOnCard(), seeded.Seeded(seeds):
         result = real(*[v.clone() if isinstance(v, torch.Tensor) else v for v in values])
     outputs = [o for o in torch.utils._pytree.tree_leaves(result) if isinstance(o, torch.Tensor)]
     outputs += [real.state_dict()[u["state"]] for u in row["updates"]]

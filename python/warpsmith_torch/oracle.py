@@ -38,6 +38,7 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 
 Nothing is held longer than the other side needs it: gigabytes are at stake.
 """
+import contextlib
 import functools
 import gc
 import json
@@ -47,7 +48,7 @@ import warnings
 
 import torch
 
-from warpsmith_torch import baselines, drawn, exact, handover, module as modules, seeded
+from warpsmith_torch import baselines, drawn, exact, handover, module as modules, places, seeded
 
 VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights", "ties")
 SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
@@ -217,9 +218,11 @@ class Oracle:
 
     def _forward(self, model, inputs):
         """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn."""
-        if not self.draws:
-            return self.outputs_of(model(*inputs))
-        with seeded.Seeded(self.seeds):
+        with contextlib.ExitStack() as modes:
+            if not self.device.startswith("cuda"):
+                modes.enter_context(places.AsOnCard())
+            if self.draws:
+                modes.enter_context(seeded.Seeded(self.seeds))
             return self.outputs_of(model(*inputs))
 
     def _states(self):
