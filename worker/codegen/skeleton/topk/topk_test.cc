@@ -96,6 +96,41 @@ TEST_CASE("ranks and what finds them are one group of a first schedule, on a car
   CHECK((*infos)[0].seconds < 10e-6);
 }
 
+// A router whose top-k is in no order, as it is imported: the places are few, and what puts them by
+// their indexes is in the same kernel as the weights that are read at them.
+TEST_CASE("what puts first elements by their indexes is one kernel with what is read at them") {
+  const auto router = [](int rows, int elements, const std::string& drawn) {
+    Lines lines = Ranked(absl::StrCat("input x: f32[", rows, ", ", elements, "] ~ ", drawn), rows,
+                         elements, 8);
+    lines.pop_back();
+    const std::string axes = absl::StrCat("[r: ", rows, ", k: 8]");
+    for (const std::string& line :
+         {absl::StrCat("key: i64", axes, " = y[r, k] + select(x[r, y[r, k]] == x[r, y[r, 7]], ",
+                       elements, ", 0)"),
+          absl::StrCat("place: i64", axes, " = sum[j: 8](select(key[r, j] < key[r, k], 1, 0))"),
+          absl::StrCat("i: i64", axes, " = max[j: 8](select(place[r, j] == k, y[r, j], 0))"),
+          absl::StrCat("w: f32", axes, " = exp(x[r, i[r, k]])"),
+          absl::StrCat("s: f32[r: ", rows, "] = sum[j: 8](w[r, j])"),
+          absl::StrCat("z: f32", axes, " = w[r, k] / s[r]"), std::string("output i"),
+          std::string("output z")}) {
+      lines.push_back(line);
+    }
+    return ParseOrDie(lines);
+  };
+  const graph::Graph wide = router(2048, 256, "normal");
+  const v1::Schedule schedule = FirstSchedule(wide, Target());
+  REQUIRE(schedule.groups_size() == 2);
+  const auto infos = Describe(wide, schedule, Target());
+  REQUIRE(infos.ok());
+  CHECK((*infos)[0].skeleton == v1::Group::kTopk);
+  CHECK((*infos)[0].seconds + (*infos)[1].seconds < 13e-6);
+  // Ties, also with the last.
+  for (const char* drawn : {"normal", "integers(0, 9)"}) {
+    const graph::Graph graph = router(50, 33, drawn);
+    Check(graph, FirstSchedule(graph, Target()), 7);
+  }
+}
+
 // What looks alike and is something else.
 TEST_CASE("groups that find no first elements are refused") {
   const auto refused = [](const Lines& lines) {
