@@ -461,6 +461,47 @@ TEST_CASE("after a wrong start sums read what a product has rounded as it was be
   CHECK(found);
 }
 
+// Its answer is read in fp32 alone, but one kernel writes it as 16 bits.
+TEST_CASE("after a wrong start attention keeps digits in one kernel", "[agent]") {
+  const v1::Problem problem = MakeProblem(
+      "attention", {"input x: f16[64, 256, 64] ~ normal", "input y: f16[64, 256, 64] ~ normal",
+                    "input v: f16[64, 256, 64] ~ normal",
+                    "a.sum: f32[h: 64, q: 256, k: 256] = sum[d: 64](f32(x[h, q, d]) * "
+                    "f32(y[h, k, d]))",
+                    "a: f16[h: 64, q: 256, k: 256] = f16(a.sum[h, q, k])",
+                    "b: f16[h: 64, q: 256, k: 256] = f16(f32(a[h, q, k]) * 0.3)",
+                    "s: f32[h: 64, q: 256, k: 256] = f32(b[h, q, k])",
+                    "m: f32[h: 64, q: 256] = max[k: 256](s[h, q, k])",
+                    "e: f32[h: 64, q: 256, k: 256] = exp(s[h, q, k] - m[h, q])",
+                    "l: f32[h: 64, q: 256] = sum[k: 256](e[h, q, k])",
+                    "p: f16[h: 64, q: 256, k: 256] = f16(e[h, q, k] / l[h, q])",
+                    "o: f32[h: 64, q: 256, n: 64] = sum[k: 256](f32(p[h, q, k]) * f32(v[h, k, n]))",
+                    "r: f16[h: 64, q: 256, n: 64] = f16(o[h, q, n])",
+                    "z: f32[h: 64, q: 256, n: 64] = f32(r[h, q, n])", "output z"});
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  INFO(graph.status().message());
+  REQUIRE(graph.ok());
+  const codegen::Target target;
+  StartsAfterWrong starts(std::make_shared<const graph::Graph>(*graph), target,
+                          [](const v1::Schedule&) { return true; });
+  int kept = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto start = starts.Next();
+    REQUIRE(start.has_value());
+    INFO(start->DebugString());
+    const auto groups = codegen::Describe(*graph, *start, target);
+    REQUIRE(groups.ok());
+    int attends = 0;
+    for (int g = 0; g < start->groups_size(); ++g) {
+      if ((*groups)[g].skeleton != v1::Group::kAttend) continue;
+      ++attends;
+      kept += start->groups(g).precision().unrounded();
+    }
+    CHECK(attends == 1);
+  }
+  CHECK(kept > 0);
+}
+
 TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]") {
   const auto stored = [](const std::vector<std::string>& behind) {
     std::vector<std::string> lines = {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "worker/agent/moves.h"
@@ -14,6 +16,9 @@ namespace {
 constexpr double kLittle = 0.1, kMore = 0.3;
 // What a split takes, of what all takes without it, that is worth it.
 constexpr double kQuicker = 0.95;
+
+// Times the estimate of the default, from which on a start is put off until all others were tried.
+constexpr double kPutOff = 20;
 
 // Whether it makes a product of fp32 on tensor cores; and whether it makes one in more than one
 // pass, on tensor cores or not.
@@ -44,6 +49,19 @@ StartsAfterWrong::StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
 }
 
 std::optional<v1::Schedule> StartsAfterWrong::Next() {
+  const double first = SecondsOf(first_).value_or(0);
+  while (auto start = InOrder()) {
+    const auto seconds = SecondsOf(*start);
+    if (first == 0 || !seconds || *seconds <= kPutOff * first) return start;
+    put_off_.push_back(*std::move(start));
+  }
+  if (put_off_.empty()) return std::nullopt;
+  v1::Schedule start = std::move(put_off_.front());
+  put_off_.pop_front();
+  return start;
+}
+
+std::optional<v1::Schedule> StartsAfterWrong::InOrder() {
   switch (next_++) {
     case 0:
       return first_;
@@ -116,7 +134,15 @@ v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
 
 v1::Schedule StartsAfterWrong::WithoutRoundings(const v1::Schedule& schedule, bool factors) const {
   const auto rewritten = codegen::Rewrite(*graph_, schedule.rewrites());
-  return rewritten.ok() ? Unrounded(*rewritten, schedule, factors) : schedule;
+  const auto state = MakeState(graph_, schedule, target_);
+  if (!rewritten.ok() || !state.ok()) return schedule;
+  // Attention in one kernel writes 16 bits, and no kernel is as quick that writes more of it.
+  std::set<std::string> keep;
+  for (int g = 0; g < schedule.groups_size(); ++g) {
+    if (state->groups[g].skeleton != v1::Group::kAttend) continue;
+    keep.insert(schedule.groups(g).roots().begin(), schedule.groups(g).roots().end());
+  }
+  return Unrounded(*rewritten, schedule, factors, keep);
 }
 
 std::optional<double> StartsAfterWrong::SecondsOf(const v1::Schedule& schedule) const {

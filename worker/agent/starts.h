@@ -1,6 +1,7 @@
 // What a search starts from once what it was to start from is not right.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,10 +15,10 @@ namespace warpsmith::agent {
 // The default schedule, and what is done otherwise where that may be what is wrong, one after the
 // other: approximations (and with them roundings to 16 bits that cost nothing to leave out, then
 // alone), roundings that cost little, all, long sums on tensor cores, operations made as one,
-// products made otherwise than the reference's, attention in one kernel; one kernel for each node is
-// the last. Some may be
-// the same. `lowers`: whether code generation takes a schedule for all workloads. Each is made when
-// it is asked for, some in seconds. `target` outlives it. Not thread-safe.
+// products made otherwise than the reference's, attention in one kernel; one kernel for each node
+// is the last, but for those that are estimated far slower than the default. Some may be the same.
+// `lowers`: whether code generation takes a schedule for all workloads. Each is made when it is
+// asked for, some in seconds. `target` outlives it. Not thread-safe.
 class StartsAfterWrong {
  public:
   StartsAfterWrong(std::shared_ptr<const graph::Graph> graph, const codegen::Target& target,
@@ -26,6 +27,7 @@ class StartsAfterWrong {
   std::optional<v1::Schedule> Next();
 
  private:
+  std::optional<v1::Schedule> InOrder();
   v1::Schedule WithoutPairs(v1::Schedule schedule) const;
   v1::Schedule WithoutRoundings(const v1::Schedule& schedule, bool factors) const;
   v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule, double most) const;
@@ -39,6 +41,7 @@ class StartsAfterWrong {
   const std::function<bool(const v1::Schedule&)> lowers_;
   v1::Schedule first_, exact_;  // the default, and without approximations
   int next_ = 0;
+  std::deque<v1::Schedule> put_off_;
 };
 
 }  // namespace warpsmith::agent

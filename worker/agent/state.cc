@@ -223,7 +223,8 @@ bool IsFactor(const graph::Graph& graph, int tensor) {
 
 }  // namespace
 
-v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors) {
+v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors,
+                       const std::set<std::string>& keep) {
   if (!RoundsToHalves(graph)) return schedule;
   const std::vector<int> results = codegen::ResultsOf(graph);
   std::set<int> stored;
@@ -241,7 +242,7 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool fa
       const graph::DType type = graph.tensors[tensor].type;
       bool there = false;  // what is read instead is stored already
       if (codegen::IsHalf(type) && std::count(results.begin(), results.end(), tensor) == 0 &&
-          (factors || !IsFactor(graph, tensor))) {
+          keep.count(root) == 0 && (factors || !IsFactor(graph, tensor))) {
         for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
           if (wide < 0) continue;
           there = !stored.insert(wide).second;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,8 @@ int LargestGroup(const State& state);
 bool RoundsToHalves(const graph::Graph& graph);
 // The schedule with no digits lost to roundings to 16 bits on the way to what is stored; and where
 // that is read in fp32 alone, it is stored so. Without `factors`, those of products stay stored as
-// they are.
-v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors);
+// they are; and so do those of `keep`.
+v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors,
+                       const std::set<std::string>& keep = {});
 
 }  // namespace warpsmith::agent
