@@ -9,7 +9,10 @@
 //   kHead, kHeadV     elements of a query and key, and of a value, multiples of 8; at most 256. What is behind them in a box is 0
 //   kTileQ, kTileK    queries of a block, 64 a group; keys of a step
 //   kStages           steps of keys, and of values, that are on the way or in use
-//   kSplit            blocks of a cluster that share the keys of a tile; where there are several each cluster has one tile
+//   kSplit            blocks that share the keys of a tile; where there are several they have one tile
+//   kMeet             whether these are a cluster, and meet in its shared memory; else what they have goes to memory, and
+//                     attend_combine finishes it
+//   kBlocks           blocks of a multiprocessor
 //   kSection          of the batch, so many are worked on side by side: their keys and values stay in the second-level cache
 //   kLaterLonger      whether later queries attend to more keys: they come first
 //   Glue              what is attended to, and where:
@@ -42,34 +45,44 @@ struct Attend {
   static constexpr int kBytesQ = kBoxes * C::kTileQ * hopper::kRowBytes, kBytesK = kBoxes * C::kTileK * hopper::kRowBytes;
   static constexpr int kBytesV = kBoxesV * C::kTileK * hopper::kRowBytes, kBytesO = kBoxesV * C::kTileQ * hopper::kRowBytes;
   // Where there is no room beside them results take their queries' place.
-  static constexpr int kBytesSteps = C::kStages * (kBytesK + kBytesV), kBytesBarriers = (4 * C::kStages + 2) * sizeof(Barrier);
-  static constexpr bool kInPlace = kBoxesV <= kBoxes && 1024 + kBytesQ + kBytesO + kBytesSteps + kBytesBarriers > 232448;
-  static constexpr int kSharedBytes = 1024 + kBytesQ + (kInPlace ? 0 : kBytesO) + kBytesSteps + kBytesBarriers;
-  // Of a thread; together no more than the block was launched with. One group has all it can use.
-  static constexpr int kRegistersLaunched = 65536 / kThreads / 8 * 8, kRegistersBringing = kGroups == 3 ? 32 : 24;
+  static constexpr int kBytesSteps = C::kStages * (kBytesK + kBytesV), kBytesBarriers = (4 * C::kStages + 4) * sizeof(Barrier);
+  static constexpr int kBytesRest = 1024 + kBytesSteps + kBytesBarriers, kShared = 232448;
+  static constexpr bool kInPlace = kBoxesV <= kBoxes && kBytesQ + kBytesO + kBytesRest > kShared;
+  // Queries of the next tile come while a tile is attended to, where there is room for them.
+  static constexpr int kTurnsQ = kInPlace || C::kSplit > 1 || C::kBlocks > 1 || 2 * kBytesQ + kBytesO + kBytesRest > kShared ? 1 : 2;
+  static constexpr int kSharedBytes = kTurnsQ * kBytesQ + (kInPlace ? 0 : kBytesO) + kBytesRest;
+  // Of a thread; together no more than the block was launched with. One group of a block that is alone has all it can use.
+  static constexpr bool kMoveRegisters = kGroups > 1 || C::kBlocks > 1;
+  static constexpr int kRegistersLaunched = 65536 / (kThreads * C::kBlocks) / 8 * 8, kRegistersBringing = kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersAttending = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8;
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
-  struct Ring {
+  template <int N>
+  struct RingOf {
     int stage = 0;
     unsigned parity = 0;
     WS_DEVICE void next() {
-      if (++stage == C::kStages) stage = 0, parity ^= 1;
+      if (++stage == N) stage = 0, parity ^= 1;
     }
   };
+  using Ring = RingOf<C::kStages>;
 
+  static constexpr bool kMeets = C::kSplit > 1 && C::kMeet;
+  float* const left;   // what blocks that share a tile leave in memory
+  int shared_tile = 0;   // that they share
   unsigned char *queries, *results, *keys, *values;
   Barrier *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v;
 
-  WS_DEVICE Attend() {
+  WS_DEVICE explicit Attend(float* left) : left(left) {
+    if (C::kSplit > 1) shared_tile = blockIdx.x / C::kSplit;
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
     queries = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
-    results = kInPlace ? queries : queries + kBytesQ;
-    keys = queries + kBytesQ + (kInPlace ? 0 : kBytesO);
+    results = kInPlace ? queries : queries + kTurnsQ * kBytesQ;
+    keys = results + (kInPlace ? kBytesQ : kBytesO);
     values = keys + C::kStages * kBytesK;
     full_q = reinterpret_cast<Barrier*>(values + C::kStages * kBytesV);
-    empty_q = full_q + 1;
-    full_k = empty_q + 1;
+    empty_q = full_q + kTurnsQ;
+    full_k = empty_q + kTurnsQ;
     empty_k = full_k + C::kStages;
     full_v = empty_k + C::kStages;
     empty_v = full_v + C::kStages;
@@ -77,8 +90,10 @@ struct Attend {
 
   WS_DEVICE void begin() {
     if (threadIdx.x == 0) {
-      hopper::init(*full_q, 1);
-      hopper::init(*empty_q, kGroups);
+      for (int t = 0; t < kTurnsQ; ++t) {
+        hopper::init(full_q[t], 1);
+        hopper::init(empty_q[t], kGroups);
+      }
       for (int s = 0; s < C::kStages; ++s) {
         hopper::init(full_k[s], 1);
         hopper::init(full_v[s], 1);
@@ -106,13 +121,15 @@ struct Attend {
     const int query = tile * C::kTileQ, end = query + C::kTileQ;
     return {section * C::kSection + within % width, query, end < C::kQueries ? end : static_cast<int>(C::kQueries)};
   }
+  // Of the blocks that share a tile.
+  static WS_DEVICE int rank() { return C::kMeet ? cluster_rank() : static_cast<int>(blockIdx.x % C::kSplit); }
   struct Steps {
     int first, end;
   };
   static WS_DEVICE Steps steps_of(AttendKeys keys) {
     const int first = keys.from / C::kTileK, end = (keys.to + C::kTileK - 1) / C::kTileK;
     if constexpr (C::kSplit == 1) return {first, end};
-    const int each = end > first ? (end - first + C::kSplit - 1) / C::kSplit : 0, from = first + cluster_rank() * each;
+    const int each = end > first ? (end - first + C::kSplit - 1) / C::kSplit : 0, from = first + rank() * each;
     return {from, from + each < end ? from + each : end};
   }
 
@@ -124,24 +141,19 @@ struct Attend {
     hopper::prefetch(k);
     hopper::prefetch(v);
     Ring ring;
-    unsigned parity = 1;
+    RingOf<kTurnsQ> turn;
     for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
-      const bool none = steps.first >= steps.end;
-      if (none && !kInPlace) continue;
-      const int of_k = g.at_k(tile.batch), of_v = g.at_v(tile.batch);
-      hopper::wait(*empty_q, parity, "empty_q", 0);
-      parity ^= 1;
-      if (none) {   // the tile's results take the place all the same
-        hopper::arrive(*full_q);
+      if (steps.first >= steps.end) {
+        if constexpr (kInPlace) {   // the tile's results take the place all the same
+          hopper::wait(empty_q[turn.stage], turn.parity ^ 1, "empty_q", turn.stage);
+          hopper::arrive(full_q[turn.stage]);
+          turn.next();
+        }
         continue;
       }
-      hopper::arrive_expecting(*full_q, kBytesQ);
-#pragma unroll
-      for (int i = 0; i < kBoxes; ++i) {
-        hopper::load_box(queries + i * C::kTileQ * hopper::kRowBytes, q, *full_q, i * 64, tile.query, g.at_q(tile.batch));
-      }
+      const int of_k = g.at_k(tile.batch), of_v = g.at_v(tile.batch);
 #pragma unroll 1
       for (int step = steps.end - 1; step >= steps.first; --step, ring.next()) {
         hopper::wait(empty_k[ring.stage], ring.parity ^ 1, "empty_k", ring.stage);
@@ -150,6 +162,16 @@ struct Attend {
         for (int i = 0; i < kBoxes; ++i) {
           hopper::load_box(keys + ring.stage * kBytesK + i * C::kTileK * hopper::kRowBytes, k, full_k[ring.stage], i * 64,
                            step * C::kTileK, of_k);
+        }
+        if (step == steps.end - 1) {   // behind the first keys: their place is free before that of the last tile's queries
+          hopper::wait(empty_q[turn.stage], turn.parity ^ 1, "empty_q", turn.stage);
+          hopper::arrive_expecting(full_q[turn.stage], kBytesQ);
+#pragma unroll
+          for (int i = 0; i < kBoxes; ++i) {
+            hopper::load_box(queries + turn.stage * kBytesQ + i * C::kTileQ * hopper::kRowBytes, q, full_q[turn.stage], i * 64,
+                             tile.query, g.at_q(tile.batch));
+          }
+          turn.next();
         }
         hopper::wait(empty_v[ring.stage], ring.parity ^ 1, "empty_v", ring.stage);
         hopper::arrive_expecting(full_v[ring.stage], kBytesV);
@@ -179,8 +201,9 @@ struct Attend {
     if (threadIdx.x % 128 == 0) hopper::arrive(barrier);
   }
 
-  WS_DEVICE void multiply_keys(int group, int stage, Scores& scores) const {
-    const unsigned long long q = hopper::operand(queries + group * 64 * hopper::kRowBytes, hopper::kPatternBytes, 16);
+  WS_DEVICE void multiply_keys(int group, int turn, int stage, Scores& scores) const {
+    const unsigned long long q = hopper::operand(queries + group * 64 * hopper::kRowBytes, hopper::kPatternBytes, 16) +
+                                 static_cast<unsigned>(turn) * (kBytesQ >> 4);
     const unsigned long long k = hopper::operand(keys, hopper::kPatternBytes, 16) + static_cast<unsigned>(stage) * (kBytesK >> 4);
 #pragma unroll
     for (int i = 0; i < (C::kHead + 15) / 16; ++i) {
@@ -206,6 +229,10 @@ struct Attend {
 #pragma unroll
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(values[i])::"memory");
   }
+
+  // Of a thread's two rows; the second is one of eight further on, where there may be none.
+  static constexpr int kRows = C::kQueries <= 8 && C::kSplit > 1 ? 1 : 2;
+  static WS_DEVICE constexpr bool used(int i) { return i / 2 % 2 < kRows; }
 
   static WS_DEVICE float unseen() { return bits_float(0xff800000u); }   // less than any score
 
@@ -258,9 +285,11 @@ struct Attend {
     const float scale = Glue::kScale;
     float most[2] = {scores[0], scores[2]};
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+    for (int i = 0; i < C::kTileK / 2; ++i) {
+      if (used(i)) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+    }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kRows; ++r) {
       most[r] = fmaxf(most[r], shuffle_xor(most[r], 1));
       most[r] = fmaxf(most[r], shuffle_xor(most[r], 2));
       if (!FIRST) most[r] = fmaxf(most[r], rows.most[r]);
@@ -280,9 +309,11 @@ struct Attend {
       for (int i = 0; i < C::kTileK / 2; ++i) scores[i] *= scale;
     }
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = weight(scores[i] * by - rows.base[i / 2 % 2]);
+    for (int i = 0; i < C::kTileK / 2; ++i) scores[i] = used(i) ? weight(scores[i] * by - rows.base[i / 2 % 2]) : 0.0f;
 #pragma unroll
-    for (int i = 0; i < C::kTileK / 2; ++i) rows.sum[i / 2 % 2] += scores[i];
+    for (int i = 0; i < C::kTileK / 2; ++i) {
+      if (used(i)) rows.sum[i / 2 % 2] += scores[i];
+    }
   }
 
   static WS_DEVICE void weigh(const Scores& scores, Weights& weights) {
@@ -306,7 +337,7 @@ struct Attend {
     Sums sums;
     Ring ring;          // of keys
     Ring behind;        // of values
-    unsigned parity = 0;
+    RingOf<kTurnsQ> turn;   // of queries
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
     for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
       const Tile tile = tile_at(at);
@@ -319,14 +350,13 @@ struct Attend {
       for (int i = 0; i < kColumnsV / 2; ++i) sums[i] = 0;
       const bool none = steps.first >= steps.end;
       if (!none || kInPlace) {
-        hopper::wait(*full_q, parity, "full_q", 0);
-        parity ^= 1;
+        hopper::wait(full_q[turn.stage], turn.parity, "full_q", turn.stage);
       }
       if (!none) {
         float factor[2];
         hopper::wait(full_k[ring.stage], ring.parity, "full_k", ring.stage);
         hopper::products_begin();
-        multiply_keys(group, ring.stage, scores);
+        multiply_keys(group, turn.stage, ring.stage, scores);
         hopper::products_wait<0>();
         had(scores);
         release(empty_k[ring.stage]);
@@ -339,7 +369,7 @@ struct Attend {
           hopper::wait(full_k[ring.stage], ring.parity, "full_k", ring.stage);
           await_turn(group);
           hopper::products_begin();
-          multiply_keys(group, ring.stage, scores);
+          multiply_keys(group, turn.stage, ring.stage, scores);
           hopper::wait(full_v[behind.stage], behind.parity, "full_v", behind.stage);
           multiply_values(behind.stage, weights, sums, true);
           pass_turn(group);
@@ -356,9 +386,11 @@ struct Attend {
           behind.next();
           weigh(scores, weights);
 #pragma unroll
-          for (int i = 0; i < kColumnsV / 2; ++i) sums[i] *= factor[i / 2 % 2];
+          for (int i = 0; i < kColumnsV / 2; ++i) {
+            if (used(i)) sums[i] *= factor[i / 2 % 2];
+          }
         }
-        if constexpr (!kInPlace) release(*empty_q);
+        if constexpr (!kInPlace) release(empty_q[turn.stage]);
         hopper::wait(full_v[behind.stage], behind.parity, "full_v", behind.stage);
         hopper::products_begin();
         multiply_values(behind.stage, weights, sums, true);
@@ -375,8 +407,9 @@ struct Attend {
       finish(group, g, tile, rows, sums, out);
       if (kInPlace && threadIdx.x % 128 == 0) {
         hopper::wait_stores_read<0>();
-        hopper::arrive(*empty_q);
+        hopper::arrive(empty_q[turn.stage]);
       }
+      if (!none || kInPlace) turn.next();
     }
     hopper::wait_stores<0>();
   }
@@ -422,70 +455,77 @@ struct Attend {
 
   // ---- blocks that share a tile's keys
 
-  // What each of them has is left where steps were, in fp32: sums of rows, and what their weights were made with and come to.
-  static constexpr int kLeftRow = kColumnsV + 4;
+  // What each of them has is left where steps were, or in memory, in fp32: sums of rows, and what their weights were made with
+  // and come to.
+  static constexpr int kLeftRow = kColumnsV + (C::kMeet ? 4 : 0);
+  static constexpr int kLeftRows = C::kMeet || C::kQueries > C::kTileQ ? C::kTileQ : C::kQueries;
   struct Left {
     float base, sum;
   };
-  static_assert(C::kSplit == 1 || C::kTileQ * (kLeftRow * sizeof(float) + sizeof(Left)) <= kBytesSteps, "there is room for sums");
-  WS_DEVICE float* left_sums() const { return reinterpret_cast<float*>(keys); }
-  WS_DEVICE Left* left_rows() const { return reinterpret_cast<Left*>(left_sums() + C::kTileQ * kLeftRow); }
+  static constexpr int kLeftFloats = kLeftRows * kLeftRow;
+  static constexpr int kLeftBytes = (kLeftFloats * sizeof(float) + kLeftRows * sizeof(Left) + 15) / 16 * 16;
+  static_assert(C::kSplit == 1 || !C::kMeet || kLeftBytes <= kBytesSteps, "there is room for sums");
+  WS_DEVICE float* left_sums(int rank) const {
+    if constexpr (C::kMeet) return peer(reinterpret_cast<float*>(keys), rank);
+    return left + (static_cast<long long>(shared_tile) * C::kSplit + rank) * (kLeftBytes / sizeof(float));
+  }
+  static WS_DEVICE Left* left_rows(float* sums) { return reinterpret_cast<Left*>(sums + kLeftFloats); }
 
   WS_DEVICE void leave(int group, const Rows& rows, const Sums& sums) const {
     const int thread = threadIdx.x % 128;
-    hopper::group_sync(1 + 2 * kGroups, 128 * kGroups);   // all have multiplied what was there
+    if constexpr (C::kMeet) hopper::group_sync(1 + 2 * kGroups, 128 * kGroups);   // all have multiplied what was there
+    float* const to = C::kMeet ? reinterpret_cast<float*>(keys) : left_sums(rank());
 #pragma unroll
     for (int i = 0; i < kColumnsV / 2; i += 2) {
       const hopper::Place place = hopper::place(thread, i);
-      *reinterpret_cast<float2*>(left_sums() + (group * 64 + place.row) * kLeftRow + place.column) = make_float2(sums[i], sums[i + 1]);
+      const int row = group * 64 + place.row;
+      if (row < kLeftRows) *reinterpret_cast<float2*>(to + row * kLeftRow + place.column) = make_float2(sums[i], sums[i + 1]);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float sum = rows.sum[r];
       sum += shuffle_xor(sum, 1);
       sum += shuffle_xor(sum, 2);
-      if (thread % 4 == 0) left_rows()[group * 64 + hopper::place(thread, 2 * r).row] = {sum == 0 ? unseen() : rows.base[r], sum};
+      const int row = group * 64 + hopper::place(thread, 2 * r).row;
+      if (thread % 4 == 0 && row < kLeftRows) left_rows(to)[row] = {sum == 0 ? unseen() : rows.base[r], sum};
     }
   }
 
-  // Of a group's rows the boxes of columns that are this block's, of what all of the cluster have left.
-  WS_DEVICE void combine(int group, const Glue& g, const hopper::Map& out) const {
+  // Of 64 rows from `first` on, a box of columns, of what all that share the tile have left. 128 threads; whose barrier
+  // `number` is.
+  WS_DEVICE void combine(const Glue& g, const hopper::Map& out, int first, int box, unsigned char* to, int number) const {
     constexpr int kColumns = 4, kThreadsOfRow = 64 / kColumns;   // of a thread
-    const Tile tile = tile_at(blockIdx.x / C::kSplit);
-    const int thread = threadIdx.x % 128, rows = tile.end - tile.query - group * 64;
+    const Tile at = tile_at(shared_tile);
+    const int thread = threadIdx.x % 128, rows = at.end - at.query - first;
+    const int column = thread % kThreadsOfRow * kColumns;
 #pragma unroll 1
-    for (int box = cluster_rank(); box < kBoxesV; box += C::kSplit) {
-      unsigned char* const to = results + box * C::kTileQ * hopper::kRowBytes + group * 64 * hopper::kRowBytes;
-      const int column = thread % kThreadsOfRow * kColumns;
-#pragma unroll 1
-      for (int row = thread / kThreadsOfRow; row < rows && row < 64; row += 128 / kThreadsOfRow) {
-        float base = unseen(), total = 0, value[kColumns] = {};
-        Left left[C::kSplit];
+    for (int row = thread / kThreadsOfRow; row < rows && row < 64; row += 128 / kThreadsOfRow) {
+      float base = unseen(), total = 0, value[kColumns] = {};
+      Left one[C::kSplit];
 #pragma unroll
-        for (int rank = 0; rank < C::kSplit; ++rank) {
-          left[rank] = *peer(left_rows() + group * 64 + row, rank);
-          base = fmaxf(base, left[rank].base);
-        }
+      for (int rank = 0; rank < C::kSplit; ++rank) {
+        one[rank] = left_rows(left_sums(rank))[first + row];
+        base = fmaxf(base, one[rank].base);
+      }
 #pragma unroll
-        for (int rank = 0; rank < C::kSplit; ++rank) {
-          const float by = left[rank].base == unseen() ? 0.0f : weight(left[rank].base - base);
-          const float4 sums = *reinterpret_cast<const float4*>(peer(left_sums() + (group * 64 + row) * kLeftRow + box * 64 + column, rank));
-          total += by * left[rank].sum;
-          value[0] += by * sums.x, value[1] += by * sums.y, value[2] += by * sums.z, value[3] += by * sums.w;
-        }
-        const float by = over(total);
-        *reinterpret_cast<uint2*>(to + hopper::swizzled(row, column * 2)) =
-            make_uint2(pair_of<typename C::Element>(result(value[0], by), result(value[1], by)),
-                       pair_of<typename C::Element>(result(value[2], by), result(value[3], by)));
+      for (int rank = 0; rank < C::kSplit; ++rank) {
+        const float by = one[rank].base == unseen() ? 0.0f : weight(one[rank].base - base);
+        const float4 sums = *reinterpret_cast<const float4*>(left_sums(rank) + (first + row) * kLeftRow + box * 64 + column);
+        total += by * one[rank].sum;
+        value[0] += by * sums.x, value[1] += by * sums.y, value[2] += by * sums.z, value[3] += by * sums.w;
       }
-      hopper::fence_async();
-      hopper::group_sync(1 + kGroups + group, 128);
-      if (thread == 0) {
-        hopper::store_box(out, to, box * 64, tile.query + group * 64, g.at_out(tile.batch));
-        hopper::commit_stores();
-      }
+      const float by = over(total);
+      *reinterpret_cast<uint2*>(to + hopper::swizzled(row, column * 2)) =
+          make_uint2(pair_of<typename C::Element>(result(value[0], by), result(value[1], by)),
+                     pair_of<typename C::Element>(result(value[2], by), result(value[3], by)));
     }
-    hopper::wait_stores<0>();
+    hopper::fence_async();
+    hopper::group_sync(number, 128);
+    if (thread == 0 && rows > 0) {
+      hopper::store_box(out, to, box * 64, at.query + first, g.at_out(at.batch));
+      hopper::commit_stores();
+      hopper::wait_stores<0>();
+    }
   }
 
   // All threads of the block.
@@ -493,16 +533,18 @@ struct Attend {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
-      if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
+      if constexpr (kMoveRegisters) hopper::give_registers<kRegistersBringing>();
       if (threadIdx.x % 128 == 0) bring(g, q, k, v);
       sync_warp();
-      if constexpr (C::kSplit > 1) sync_cluster(), sync_cluster();
+      if constexpr (kMeets) sync_cluster(), sync_cluster();
     } else {
-      if constexpr (kGroups > 1) hopper::take_registers<kRegistersAttending>();
+      if constexpr (kMoveRegisters) hopper::take_registers<kRegistersAttending>();
       attend(group, g, out);
-      if constexpr (C::kSplit > 1) {
+      if constexpr (kMeets) {
         sync_cluster();   // all have left what they have
-        combine(group, g, out);
+        for (int box = rank(); box < kBoxesV; box += C::kSplit) {
+          combine(g, out, group * 64, box, results + (box * C::kTileQ + group * 64) * hopper::kRowBytes, 1 + kGroups + group);
+        }
         sync_cluster();   // and all have read it
       }
     }
@@ -511,8 +553,19 @@ struct Attend {
 
 template <class C>
 WS_DEVICE void attend(const typename C::Glue& g, const hopper::Map& q, const hopper::Map& k, const hopper::Map& v,
-                      const hopper::Map& out) {
-  Attend<C>().run(g, q, k, v, out);
+                      const hopper::Map& out, float* left) {
+  Attend<C>(left).run(g, q, k, v, out);
+}
+
+// Finishes what blocks have left that share tiles' keys and do not meet: a block of 128 threads for each 64 rows of a tile
+// and each box of columns.
+template <class C>
+WS_DEVICE void attend_combine(const typename C::Glue& g, const hopper::Map& out, const float* left) {
+  using A = Attend<C>;
+  A all(const_cast<float*>(left));   // reads it alone
+  const int box = blockIdx.x % A::kBoxesV, of_tile = blockIdx.x / A::kBoxesV;
+  all.shared_tile = of_tile / A::kGroups;
+  all.combine(g, out, of_tile % A::kGroups * 64, box, all.queries, 1);
 }
 
 }  // namespace ws

@@ -23,9 +23,11 @@ constexpr int kSteps[] = {16, 32, 64, 96, 128, 192, 256};
 // Registers of a thread beside sums, scores and weights, those where scores are made of more, and
 // those that it has, by groups.
 constexpr int kBeside = 30, kBesideMade = 42, kRegisters[] = {0, 255, 240, 160};
-constexpr int kMostSplit = 8;
+// Blocks that share a tile, and those of them that may meet in a cluster.
+constexpr int kMostSplit = 32, kMostMeeting = 8;
 constexpr int64_t kFewQueries = 16;
 constexpr int64_t kBarrier = 8, kAlignment = 1024;  // bytes
+constexpr int kCombineThreads = 128;
 // Keys and values of the heads that are worked on side by side, of the second-level cache: the more
 // heads, the more tiles of one length there are. Causal, 4 x 16 x 4,096 x 128 on an H200: 485 us
 // with 16 of them, 545 with 8.
@@ -52,15 +54,37 @@ int64_t StepBytes(const AttendForm& form, int64_t keys) {
   return keys * 2 * (Columns(form.head) + Columns(form.head_v));
 }
 
+int64_t RowsOf(const v1::AttendKnobs& knobs) { return int64_t{kGroupQueries} * knobs.groups(); }
+
+int64_t TilesOf(const AttendForm& form, const v1::AttendKnobs& knobs) {
+  return form.batch * CeilDiv(form.queries, RowsOf(knobs));
+}
+
+// Whether blocks that share a tile's keys are a cluster. Where the card does not run all of them at
+// once that would be a second wave, twice the time: what they have then goes through memory.
+bool Meets(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  const int split = knobs.split();
+  return split > 1 && split <= kMostMeeting && (split & (split - 1)) == 0 &&
+         TilesOf(form, knobs) * split <= target.clustered_blocks[split > 4 ? 1 : 0];
+}
+
+// Of what blocks that share keys leave in memory (ws::Attend::kLeftBytes).
+int64_t LeftBytes(const AttendForm& form, const v1::AttendKnobs& knobs) {
+  const int64_t rows = std::min(form.queries, RowsOf(knobs));
+  const int64_t each = rows * (4 * Columns(form.head_v) + 8);
+  return TilesOf(form, knobs) * knobs.split() * CeilDiv(each, kEvenBytes) * kEvenBytes;
+}
+
 // As ws::Attend has it.
 int64_t SharedBytes(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
-  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
-  const int64_t queries = rows * 2 * Columns(form.head), results = rows * 2 * Columns(form.head_v);
-  const int64_t rest = kAlignment + queries + knobs.stages() * StepBytes(form, knobs.keys()) +
-                       (4 * knobs.stages() + 2) * kBarrier;
-  const bool in_place =
-      Columns(form.head_v) <= Columns(form.head) && rest + results > target.shared_per_block;
-  return rest + (in_place ? 0 : results);
+  const int64_t queries = RowsOf(knobs) * 2 * Columns(form.head);
+  const int64_t results = RowsOf(knobs) * 2 * Columns(form.head_v);
+  const int64_t rest = kAlignment + knobs.stages() * StepBytes(form, knobs.keys()) +
+                       (4 * knobs.stages() + 4) * kBarrier;
+  const int64_t all = rest + queries + results;
+  if (Columns(form.head_v) <= Columns(form.head) && all > target.shared_per_block)
+    return rest + queries;
+  return knobs.split() > 1 || all + queries > target.shared_per_block ? all : all + queries;
 }
 
 int64_t Registers(const AttendForm& form, const v1::AttendKnobs& knobs) {
@@ -79,9 +103,8 @@ std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Ta
   if (knobs.split() > CeilDiv(form.keys, int64_t{knobs.keys()}))
     return StrCat("attend.split is ", knobs.split(), "; there are ",
                   CeilDiv(form.keys, int64_t{knobs.keys()}), " steps of keys to share");
-  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
-  const int64_t left = rows * (4 * (Columns(form.head_v) + 4) + 8);
-  if (knobs.split() > 1 && left > knobs.stages() * StepBytes(form, knobs.keys()))
+  const int64_t left = RowsOf(knobs) * (4 * (Columns(form.head_v) + 4) + 8);
+  if (Meets(form, knobs, target) && left > knobs.stages() * StepBytes(form, knobs.keys()))
     return StrCat("attend.split is ", knobs.split(), ": what blocks leave for each other takes ",
                   left, " bytes where steps of keys are; raise attend.keys or attend.stages");
   const int64_t bytes = SharedBytes(form, knobs, target);
@@ -89,10 +112,6 @@ std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Ta
     return StrCat("needs ", bytes, " bytes of shared memory a block, the card has ",
                   target.shared_per_block, "; lower attend.keys, attend.stages or attend.groups");
   return "";
-}
-
-int64_t TilesOf(const AttendForm& form, const v1::AttendKnobs& knobs) {
-  return form.batch * CeilDiv(form.queries, int64_t{kGroupQueries} * knobs.groups());
 }
 
 // Blocks take tiles one after the other; those that share one have one.
@@ -351,34 +370,47 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   writer.Struct(text.str(), parameters);
 
   const v1::AttendKnobs& knobs = resolved.attend();
-  const int64_t rows = int64_t{kGroupQueries} * knobs.groups();
+  const int64_t rows = RowsOf(knobs);
+  const bool meets = Meets(form, knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool bf16 = form.type == graph::DType::kBF16;
   const std::string config = StrCat(writer.glue(), "_tiles");
-  writer.Text(StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),
-                     ";\n  using Type = ws::hopper::", bf16 ? "Bf16" : "Fp16",
-                     ";\n  using Element = ", StorageType(form.type),
-                     ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ",
-                     form.queries, ", kKeys = ", form.keys, ", kHead = ", form.head,
-                     ", kHeadV = ", form.head_v, ";\n  static constexpr int kTileQ = ", rows,
-                     ", kTileK = ", knobs.keys(), ", kStages = ", knobs.stages(),
-                     ", kSection = ", knobs.section(), ", kSplit = ", knobs.split(),
-                     ";\n  static constexpr bool kLaterLonger = ", Bool(later), ";\n};"));
+  writer.Text(StrCat(
+      "struct ", config, " {\n  using Glue = ", writer.glue(), ";\n  using Type = ws::hopper::",
+      bf16 ? "Bf16" : "Fp16", ";\n  using Element = ", StorageType(form.type),
+      ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ", form.queries,
+      ", kKeys = ", form.keys, ", kHead = ", form.head, ", kHeadV = ", form.head_v,
+      ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
+      ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
+      ", kSplit = ", knobs.split(), ", kBlocks = 1;\n  static constexpr bool kMeet = ", Bool(meets),
+      ", kLaterLonger = ", Bool(later), ";\n};"));
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,
                           MapOf(at, form.type, box_rows, writer),
                           /*only_read=*/&at != &form.out};
   };
+  const KernelArgument out = map("out", form.out, kGroupQueries);
+  std::vector<KernelArgument> arguments = {map("q", form.q, rows), map("k", form.k, knobs.keys()),
+                                           map("v", form.v, knobs.keys()), out};
+  const int left = leaves ? writer.Workspace("_left", LeftBytes(form, knobs)) : -1;
+  if (leaves) arguments.push_back({"float* left", left});
   KernelShape shape;
   shape.threads = 128 * (knobs.groups() + 1);
   shape.blocks_per_sm = 1;
   shape.grid = BlocksOf(form, knobs, target);
-  shape.cluster = knobs.split();
+  shape.cluster = meets ? knobs.split() : 1;
   shape.shared_bytes = SharedBytes(form, knobs, target);
+  const auto launch =
+      writer.Kernel(leaves ? "_shared" : "", shape, arguments,
+                    StrCat("ws::attend<", config, ">(g, map_q, map_k, map_v, map_out, ",
+                           leaves ? "left" : "nullptr", ")"));
+  if (!launch.ok() || !leaves) return launch.status();
+  KernelShape combine;
+  combine.threads = kCombineThreads;
+  combine.grid = TilesOf(form, knobs) * knobs.groups() * (Columns(form.head_v) / kBox);
+  combine.shared_bytes = kAlignment + int64_t{kGroupQueries} * kSwizzle;
   return writer
-      .Kernel("", shape,
-              {map("q", form.q, rows), map("k", form.k, knobs.keys()),
-               map("v", form.v, knobs.keys()), map("out", form.out, kGroupQueries)},
-              StrCat("ws::attend<", config, ">(g, map_q, map_k, map_v, map_out)"))
+      .Kernel("_combine", combine, {out, {"const float* left", left}},
+              StrCat("ws::attend_combine<", config, ">(g, map_out, left)"))
       .status();
 }
 
@@ -427,6 +459,11 @@ class Attend : public Skeleton {
     use.blocks_per_sm = 1;
     use.products = use.tensor_products = form.products();
     use.product_seconds = SecondsOf(form, knobs, target);
+    if (knobs.split() > 1 && !Meets(form, knobs, target)) {
+      ++use.launches;
+      use.left_bytes = LeftBytes(form, knobs);
+      use.workspace_bytes = use.left_bytes;
+    }
     use.streams = 3;
     use.width = static_cast<int>(kEvenBytes / 2);
     return use;

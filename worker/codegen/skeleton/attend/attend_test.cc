@@ -555,19 +555,22 @@ TEST_CASE("kernels of attention have all they need in registers") {
   struct Case {
     int64_t head;
     const char* knobs;
-    int64_t keys = 1000;
+    int64_t keys = 1000, queries = 1000;
   };
   for (const Case& c : {Case{64, ""}, Case{64, "attend { groups: 3 keys: 96 }"},
                         Case{128, "attend { groups: 2 keys: 128 stages: 2 }"},
                         Case{128, "attend { groups: 1 keys: 64 stages: 3 }"}, Case{192, ""},
-                        Case{128, "attend { groups: 1 keys: 64 split: 4 }"}, Case{256, ""},
+                        // In a cluster, and through memory, of one query too.
+                        Case{128, "attend { groups: 1 keys: 64 split: 4 }", 1000, 4},
+                        Case{128, "attend { groups: 1 keys: 64 split: 4 }"},
+                        Case{64, "attend { groups: 1 keys: 32 split: 32 }", 1024, 1}, Case{256, ""},
                         Case{256, "attend { groups: 2 keys: 64 stages: 2 }"},
                         // Two steps.
-                        Case{128, "attend { groups: 2 keys: 128 stages: 2 }", 256}}) {
+                        Case{128, "attend { groups: 2 keys: 128 stages: 2 }", 256, 256}}) {
     for (const char* score : {"s0[h, q, k]", kCausal, "s0[h, q, k] + bias[q, k]"}) {
       Text text;
       text.head = text.head_v = c.head;
-      text.queries = text.keys = c.keys;
+      text.queries = c.queries, text.keys = c.keys;
       text.score = score;
       const auto plan = PlanOf(ParseOrDie(Attention(text)), c.knobs);
       INFO(c.head << " " << c.knobs << " " << score << ": " << plan.status().message());
@@ -598,6 +601,27 @@ TEST_CASE("blocks share keys where there are fewer tiles than multiprocessors") 
   CHECK(split(8192, 8192) == 1);
   CHECK(split(1, 64) == 1);  // a step or two are not worth a meeting
   CHECK(split(128, 8192, "select(k <= q and q - k < 64, s0[h, q, k], -inf)") == 1);
+}
+
+TEST_CASE("blocks that share keys meet in a cluster where the card runs all of them at once") {
+  struct Case {
+    int64_t queries;  // of six heads; one each are rows of a tile of three
+    int split;
+    int64_t blocks, cluster;  // 0: what they have goes through memory
+  };
+  for (const Case& c : {Case{1, 4, 8, 4}, Case{1, 8, 16, 8}, Case{1, 16, 32, 0},
+                        Case{64 * 5, 4, 120, 4}, Case{64 * 6, 4, 144, 0}, Case{64 * 5, 1, 30, 0}}) {
+    Text text;
+    text.queries = c.queries, text.keys = 4096;
+    const auto plan =
+        PlanOf(ParseOrDie(Attention(text)), StrCat("attend { groups: 1 split: ", c.split, " }"));
+    INFO(c.queries << " queries, split " << c.split << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    CHECK(plan->steps_size() == (c.split > 1 && c.cluster == 0 ? 2 : 1));
+    const v1::Launch& launch = plan->steps(0).launch();
+    CHECK((launch.cluster_size() > 0 ? launch.cluster(0) : 0) == c.cluster);
+    CHECK(launch.grid(0) == c.blocks);
+  }
 }
 
 TEST_CASE("what knobs of attention may not say") {
