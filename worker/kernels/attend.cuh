@@ -123,6 +123,22 @@ struct Attend {
   }
   // Of the blocks that share a tile.
   static WS_DEVICE int rank() { return C::kMeet ? cluster_rank() : static_cast<int>(blockIdx.x % C::kSplit); }
+  // Blocks take tiles in rounds. Where later tiles are longer each section has rounds of its own, every other one of which goes
+  // the other way, so that all blocks have the same to do: of 16 heads with 8 at a time the most is 1.00 of the mean, 1.45 else.
+  static WS_DEVICE int rounds_of_section() {
+    const int blocks = gridDim.x / C::kSplit, tiles = C::kLaterLonger ? kTilesOfOne * C::kSection : kTiles;
+    return (tiles + blocks - 1) / blocks;
+  }
+  static WS_DEVICE int rounds() { return (C::kLaterLonger ? (C::kBatch + C::kSection - 1) / C::kSection : 1) * rounds_of_section(); }
+  // That of a round; kTiles where it has none for the block.
+  static WS_DEVICE int tile_of(int round) {
+    const int block = blockIdx.x / C::kSplit, blocks = gridDim.x / C::kSplit;
+    if (!C::kLaterLonger) return round * blocks + block < kTiles ? round * blocks + block : kTiles;
+    const int section = round / rounds_of_section(), of_section = round % rounds_of_section();
+    const int within = of_section * blocks + (round % 2 != 0 ? blocks - 1 - block : block);
+    const int at = section * kTilesOfOne * C::kSection + within;
+    return within < kTilesOfOne * C::kSection && at < kTiles ? at : kTiles;
+  }
   struct Steps {
     int first, end;
   };
@@ -142,7 +158,9 @@ struct Attend {
     hopper::prefetch(v);
     Ring ring;
     RingOf<kTurnsQ> turn;
-    for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
+    for (int round = 0; round < rounds(); ++round) {
+      const int at = tile_of(round);
+      if (at == kTiles) continue;
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
       if (steps.first >= steps.end) {
@@ -339,7 +357,9 @@ struct Attend {
     Ring behind;        // of values
     RingOf<kTurnsQ> turn;   // of queries
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
-    for (int at = blockIdx.x / C::kSplit; at < kTiles; at += gridDim.x / C::kSplit) {
+    for (int round = 0; round < rounds(); ++round) {
+      const int at = tile_of(round);
+      if (at == kTiles) continue;
       const Tile tile = tile_at(at);
       Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
       // Of two steps, if the compiler knew it, the loop would be none: what is before and behind it would mix and not fit registers.

@@ -32,12 +32,20 @@ constexpr int kCombineThreads = 128;
 // heads, the more tiles of one length there are. Causal, 4 x 16 x 4,096 x 128 on an H200: 485 us
 // with 16 of them, 545 with 8.
 constexpr double kSectionPart = 2.0 / 3;
-// Of the tensor cores' rate, what products reach beside the softmax, and exponentials of a
-// multiprocessor a second: of an H200.
-constexpr double kReached = 0.83, kExponentials = 2.4e10;
+// What a kernel takes, fitted to some thirty configurations on an H200, second-level cache flushed
+// (docs/results, "attention", short rows and decoding). Of the tensor cores' rate, what products
+// reach that nothing waits for, and a group's turn to multiply, of a step; weights of a
+// multiprocessor a second; and simple operations of scores, in parts of what all threads have.
+constexpr double kReached = 1.08, kTurnSeconds = 9e-8, kWeights = 1.85e10, kMadeReached = 1.25;
+// A group's softmax of a step, beside which lies nothing of its own: at all, and of a key.
+constexpr double kSoftenSeconds = 1.9e-7, kSoftenKeySeconds = 4.4e-9;
+// Until the first keys are there; of a tile, by its rows, where its first scores and its last
+// values have nothing beside them, and where some of its scores are masked.
+constexpr double kFirstSeconds = 2.7e-6, kRowSeconds = 1.15e-8, kMaskedRowSeconds = 3e-9;
 // Of the memory's rate, what a multiprocessor reaches where others have nothing to do, in parts of
-// what it has where all do; and what blocks of a cluster take to meet.
-constexpr double kReach = 2, kMeetSeconds = 3e-6;
+// what it has where all do; and what blocks that share keys take to meet, in a cluster or, beside
+// a kernel's launch, through memory (as the cost of groups has it).
+constexpr double kReach = 1.68, kMeetSeconds = 2e-6, kLeaveSeconds = 3e-6;
 // Simple operations that a score takes that is no plain one, beside what is made of it.
 constexpr double kScoreSteps = 6;
 
@@ -120,28 +128,69 @@ int64_t BlocksOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Tar
   return knobs.split() > 1 ? tiles * knobs.split() : std::min<int64_t>(tiles, target.sm_count);
 }
 
-// Of all tiles, by the multiprocessors in waves. Steps of keys that nobody sees are left out.
+// Steps of keys, and tiles, of the block that has most to do.
+struct Most {
+  double steps = 0, tiles = 0;
+};
+Most MostOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
+  constexpr int64_t kMostAsked = 64, kMostRounds = 64;  // of tiles of one, and of those of a block
+  const int64_t rows = RowsOf(knobs), of_one = CeilDiv(form.queries, rows);
+  const int64_t tiles = TilesOf(form, knobs), asked = std::min(of_one, kMostAsked);
+  std::vector<double> steps(asked);
+  double all = 0, longest = 0;
+  for (int64_t i = 0; i < asked; ++i) {
+    const int64_t q = i * of_one / asked * rows;
+    steps[i] = static_cast<double>(form.StepsOfTile(q, rows, knobs.keys(), knobs.split()));
+    all += steps[i] / static_cast<double>(asked);
+    longest = std::max(longest, steps[i]);
+  }
+  const int64_t blocks = std::min<int64_t>(tiles, target.sm_count);
+  const int64_t rounds = CeilDiv(tiles * knobs.split(), int64_t{target.sm_count});
+  if (knobs.split() > 1 || longest == all)
+    return {longest * static_cast<double>(rounds), static_cast<double>(rounds)};
+  const double each = static_cast<double>(tiles) / static_cast<double>(blocks);
+  if (rounds > kMostRounds) return {all * each + longest / 2, each + 0.5};
+  // As the kernel takes them (ws::Attend::tile_at, tile_of).
+  const bool later = steps.back() > steps.front();
+  const int64_t of_section = of_one * (later ? knobs.section() : form.batch);
+  std::vector<Most> of(blocks);
+  for (int64_t at = 0, round = 0; at < tiles; ++round) {
+    const int64_t section = at / of_section * of_section;
+    const int64_t end = std::min({at + blocks, section + of_section, tiles});
+    const int64_t width = CeilDiv(std::min(of_section, tiles - section), of_one);
+    for (int64_t first = at; at < end; ++at) {
+      const int64_t tile = (at - section) / width;
+      Most& block = of[later && round % 2 != 0 ? blocks - 1 - (at - first) : at - first];
+      block.steps += steps[(later ? of_one - 1 - tile : tile) * asked / of_one];
+      block.tiles += 1;
+    }
+  }
+  return *std::max_element(of.begin(), of.end(),
+                           [](const Most& a, const Most& b) { return a.steps < b.steps; });
+}
+
+// Of the block that has most to do. Steps of keys that nobody sees are left out.
 double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& target) {
-  const auto sms = static_cast<double>(target.sm_count);
+  const auto sms = static_cast<double>(target.sm_count), keys = static_cast<double>(knobs.keys());
   const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
-  const double rows = kGroupQueries * static_cast<double>(knobs.groups());
-  const double keys = knobs.keys() * form.StepsOfTile(int64_t{kGroupQueries} * knobs.groups(),
-                                                      knobs.keys(), knobs.split());
+  const auto rows = static_cast<double>(RowsOf(knobs));
   const double products = rows * keys * static_cast<double>(form.head + form.head_v) * sms /
                           (kReached * target.tensor_products_per_second);
   const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;
-  const double softmax =
-      rows * keys / kExponentials + rows * keys * steps * sms / target.operations_per_second;
-  // A group's softmax lies beside another's products.
-  double each = knobs.groups() > 1 ? std::max(products, softmax) + 0.2 * std::min(products, softmax)
-                                   : products + softmax;
+  const double made = rows * keys * steps * sms / (kMadeReached * target.operations_per_second);
+  // A group's softmax lies beside others' products, and its own one after the other.
+  const double alone =
+      (products + made) / knobs.groups() + kSoftenSeconds + keys * kSoftenKeySeconds;
+  double step =
+      std::max({products + knobs.groups() * kTurnSeconds, rows * keys / kWeights + made, alone});
   // Where there are few blocks each brings its keys and values alone.
   const double memory = keys * static_cast<double>(StepBytes(form, 1)) * sms /
                         (std::min(kReach, std::max(1.0, sms / blocks)) * target.bytes_per_second);
-  if (blocks < sms) each = std::max(each, memory);
-  const double waves =
-      blocks < sms || form.seen.empty() ? std::ceil(blocks / sms) : blocks / sms + 0.5;
-  return each * waves + (knobs.split() > 1 ? kMeetSeconds : 0);
+  if (knobs.split() > 1 || blocks < sms) step = std::max(step, memory);
+  const Most most = MostOf(form, knobs, target);
+  const double tile = rows * (kRowSeconds + (form.seen.empty() ? 0 : kMaskedRowSeconds));
+  return kFirstSeconds + most.steps * step + most.tiles * tile +
+         (Meets(form, knobs, target) ? kMeetSeconds : 0);
 }
 
 class Resolver {
@@ -161,6 +210,7 @@ class Resolver {
         v1::AttendKnobs knobs = set;
         knobs.set_groups(groups);
         knobs.set_keys(keys);
+        if (set.section() == 0) knobs.set_section(Section());
         for (int split = 1; split <= kMostSplit; split *= 2) {
           // Where each multiprocessor has a tile, blocks that go on to the next lose less.
           const bool few = TilesOf(form_, knobs) < target_.sm_count;
@@ -170,7 +220,9 @@ class Resolver {
           if (knobs.stages() == 0) SetStages(knobs);
           if (!Wrong(form_, knobs, target_).empty()) continue;
           // Each step has its barriers.
-          const double seconds = SecondsOf(form_, knobs, target_) * (1 + 8.0 / keys);
+          double seconds = SecondsOf(form_, knobs, target_) * (1 + 8.0 / keys);
+          if (split > 1 && !Meets(form_, knobs, target_))
+            seconds += target_.launch_seconds + kLeaveSeconds;
           if (least >= 0 && seconds >= least) continue;
           least = seconds;
           best = knobs;
@@ -204,7 +256,7 @@ class Resolver {
   int Section() const {
     const int64_t bytes = 2 * form_.keys * (form_.head + form_.head_v);
     int section = 1;
-    while (section < 1024 && 2 * section <= form_.batch &&
+    while (section < 1024 && section < form_.batch &&
            2.0 * section * static_cast<double>(bytes) <=
                kSectionPart * static_cast<double>(target_.l2_bytes))
       section *= 2;

@@ -654,28 +654,23 @@ AttendBetween BetweenOf(const graph::Graph& graph, int node, const InMemory& in_
   return {};
 }
 
-double AttendForm::StepsOfTile(int64_t rows, int64_t keys_of_step, int64_t split) const {
-  constexpr int64_t kMostTiles = 64;  // of more some are asked
-  const int64_t tiles = (queries + rows - 1) / rows, asked = std::min(tiles, kMostTiles);
-  int64_t steps = 0;
-  for (int64_t i = 0; i < asked; ++i) {
-    const int64_t q = i * tiles / asked * rows, last = std::min(q + rows, queries) - 1;
-    int64_t from = 0, to = keys;
-    for (const Reach& one : reach) {
-      const int64_t edge = one.rest + one.by_q * (folded > 1 ? 0 : one.by_q > 0 ? last : q);
-      if (one.by_k > 0) {
-        if (edge < 0) from = std::max(from, (one.by_k - 1 - edge) / one.by_k);
-      } else if (edge < 0) {
-        to = 0;
-      } else if (one.by_k < 0) {
-        to = std::min(to, edge / -one.by_k + 1);
-      }
+int64_t AttendForm::StepsOfTile(int64_t q, int64_t rows, int64_t keys_of_step,
+                                int64_t split) const {
+  const int64_t last = std::min(q + rows, queries) - 1;
+  int64_t from = 0, to = keys;
+  for (const Reach& one : reach) {
+    const int64_t edge = one.rest + one.by_q * (folded > 1 ? 0 : one.by_q > 0 ? last : q);
+    if (one.by_k > 0) {
+      if (edge < 0) from = std::max(from, (one.by_k - 1 - edge) / one.by_k);
+    } else if (edge < 0) {
+      to = 0;
+    } else if (one.by_k < 0) {
+      to = std::min(to, edge / -one.by_k + 1);
     }
-    if (from >= to) continue;
-    const int64_t of_tile = (to - 1) / keys_of_step - from / keys_of_step + 1;
-    steps += (of_tile + split - 1) / split;
   }
-  return static_cast<double>(steps) / static_cast<double>(asked);
+  if (from >= to) return 0;
+  const int64_t steps = (to - 1) / keys_of_step - from / keys_of_step + 1;
+  return (steps + split - 1) / split;
 }
 
 bool AttendForm::later_longer(const Kernel& kernel) const {

@@ -61,9 +61,9 @@ struct AttendForm {
     return static_cast<double>(batch) * static_cast<double>(queries) * static_cast<double>(keys) *
            static_cast<double>(head + head_v);
   }
-  // Steps of so many keys that a tile of so many queries takes, of each of `split` blocks that
-  // share it, on the average.
-  double StepsOfTile(int64_t rows, int64_t keys_of_step, int64_t split) const;
+  // Steps of so many keys that the tile of so many queries from `q` on takes, of each of `split`
+  // blocks that share it.
+  int64_t StepsOfTile(int64_t q, int64_t rows, int64_t keys_of_step, int64_t split) const;
   // Whether later queries see more keys than earlier ones.
   bool later_longer(const Kernel& kernel) const;
 };
