@@ -12,7 +12,6 @@
 //   kSplit            blocks that share the keys of a tile; where there are several they have one tile
 //   kMeet             whether these are a cluster, and meet in its shared memory; else what they have goes to memory, and
 //                     attend_combine finishes it
-//   kBlocks           blocks of a multiprocessor
 //   kSection          of the batch, so many are worked on side by side: their keys and values stay in the second-level cache
 //   kLaterLonger      whether later queries attend to more keys: they come first
 //   Glue              what is attended to, and where:
@@ -49,11 +48,10 @@ struct Attend {
   static constexpr int kBytesRest = 1024 + kBytesSteps + kBytesBarriers, kShared = 232448;
   static constexpr bool kInPlace = kBoxesV <= kBoxes && kBytesQ + kBytesO + kBytesRest > kShared;
   // Queries of the next tile come while a tile is attended to, where there is room for them.
-  static constexpr int kTurnsQ = kInPlace || C::kSplit > 1 || C::kBlocks > 1 || 2 * kBytesQ + kBytesO + kBytesRest > kShared ? 1 : 2;
+  static constexpr int kTurnsQ = kInPlace || C::kSplit > 1 || 2 * kBytesQ + kBytesO + kBytesRest > kShared ? 1 : 2;
   static constexpr int kSharedBytes = kTurnsQ * kBytesQ + (kInPlace ? 0 : kBytesO) + kBytesRest;
-  // Of a thread; together no more than the block was launched with. One group of a block that is alone has all it can use.
-  static constexpr bool kMoveRegisters = kGroups > 1 || C::kBlocks > 1;
-  static constexpr int kRegistersLaunched = 65536 / (kThreads * C::kBlocks) / 8 * 8, kRegistersBringing = kGroups == 3 ? 32 : 24;
+  // Of a thread; together no more than the block was launched with. One group has all it can use.
+  static constexpr int kRegistersLaunched = 65536 / kThreads / 8 * 8, kRegistersBringing = kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersAttending = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8;
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
@@ -113,7 +111,7 @@ struct Attend {
     int batch, query, end;   // its first query, and behind its last
   };
   // In the order in which blocks take them.
-  static WS_DEVICE Tile tile_at(int at) {
+  static WS_DEVICE constexpr Tile tile_at(int at) {
     constexpr int kSection = kTilesOfOne * C::kSection;
     const int section = at / kSection, within = at % kSection;
     const int left = C::kBatch - section * C::kSection, width = left < C::kSection ? left : C::kSection;
@@ -125,16 +123,16 @@ struct Attend {
   static WS_DEVICE int rank() { return C::kMeet ? cluster_rank() : static_cast<int>(blockIdx.x % C::kSplit); }
   // Blocks take tiles in rounds. Where later tiles are longer each section has rounds of its own, every other one of which goes
   // the other way, so that all blocks have the same to do: of 16 heads with 8 at a time the most is 1.00 of the mean, 1.45 else.
-  static WS_DEVICE int rounds_of_section() {
-    const int blocks = gridDim.x / C::kSplit, tiles = C::kLaterLonger ? kTilesOfOne * C::kSection : kTiles;
-    return (tiles + blocks - 1) / blocks;
+  static WS_DEVICE constexpr int rounds_of_section(int blocks) {
+    return ((C::kLaterLonger ? kTilesOfOne * C::kSection : kTiles) + blocks - 1) / blocks;
   }
-  static WS_DEVICE int rounds() { return (C::kLaterLonger ? (C::kBatch + C::kSection - 1) / C::kSection : 1) * rounds_of_section(); }
-  // That of a round; kTiles where it has none for the block.
-  static WS_DEVICE int tile_of(int round) {
-    const int block = blockIdx.x / C::kSplit, blocks = gridDim.x / C::kSplit;
+  static WS_DEVICE constexpr int rounds(int blocks) {
+    return (C::kLaterLonger ? (C::kBatch + C::kSection - 1) / C::kSection : 1) * rounds_of_section(blocks);
+  }
+  // Of one of `blocks` in a round; kTiles where it has none.
+  static WS_DEVICE constexpr int tile_of(int round, int block, int blocks) {
     if (!C::kLaterLonger) return round * blocks + block < kTiles ? round * blocks + block : kTiles;
-    const int section = round / rounds_of_section(), of_section = round % rounds_of_section();
+    const int section = round / rounds_of_section(blocks), of_section = round % rounds_of_section(blocks);
     const int within = of_section * blocks + (round % 2 != 0 ? blocks - 1 - block : block);
     const int at = section * kTilesOfOne * C::kSection + within;
     return within < kTilesOfOne * C::kSection && at < kTiles ? at : kTiles;
@@ -158,8 +156,9 @@ struct Attend {
     hopper::prefetch(v);
     Ring ring;
     RingOf<kTurnsQ> turn;
-    for (int round = 0; round < rounds(); ++round) {
-      const int at = tile_of(round);
+    const int block = blockIdx.x / C::kSplit, blocks = gridDim.x / C::kSplit;
+    for (int round = 0; round < rounds(blocks); ++round) {
+      const int at = tile_of(round, block, blocks);
       if (at == kTiles) continue;
       const Tile tile = tile_at(at);
       const Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
@@ -357,8 +356,9 @@ struct Attend {
     Ring behind;        // of values
     RingOf<kTurnsQ> turn;   // of queries
     if (kGroups > 1 && group == kGroups - 1) pass_turn(group);
-    for (int round = 0; round < rounds(); ++round) {
-      const int at = tile_of(round);
+    const int block = blockIdx.x / C::kSplit, blocks = gridDim.x / C::kSplit;
+    for (int round = 0; round < rounds(blocks); ++round) {
+      const int at = tile_of(round, block, blocks);
       if (at == kTiles) continue;
       const Tile tile = tile_at(at);
       Steps steps = steps_of(g.keys(tile.batch, tile.query, tile.end));
@@ -553,12 +553,12 @@ struct Attend {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
-      if constexpr (kMoveRegisters) hopper::give_registers<kRegistersBringing>();
+      if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
       if (threadIdx.x % 128 == 0) bring(g, q, k, v);
       sync_warp();
       if constexpr (kMeets) sync_cluster(), sync_cluster();
     } else {
-      if constexpr (kMoveRegisters) hopper::take_registers<kRegistersAttending>();
+      if constexpr (kGroups > 1) hopper::take_registers<kRegistersAttending>();
       attend(group, g, out);
       if constexpr (kMeets) {
         sync_cluster();   // all have left what they have

@@ -18,6 +18,7 @@ constexpr int kSwizzle = 128;       // bytes of a box's row
 constexpr int kBox = kSwizzle / 2;  // elements
 constexpr int64_t kEvenBytes = 16;  // of an access of the copy engine
 constexpr int kGroupQueries = 64;   // of a group of four warps
+constexpr int64_t kProduct = 16;    // elements of a query that a product takes
 // Keys of a step for which there are products (ws::hopper::Product).
 constexpr int kSteps[] = {16, 32, 64, 96, 128, 192, 256};
 // Registers of a thread beside sums, scores and weights, those where scores are made of more, and
@@ -41,7 +42,7 @@ constexpr double kReached = 1.08, kTurnSeconds = 9e-8, kWeights = 1.85e10, kMade
 constexpr double kSoftenSeconds = 1.9e-7, kSoftenKeySeconds = 4.4e-9;
 // Until the first keys are there; of a tile, by its rows, where its first scores and its last
 // values have nothing beside them, and where some of its scores are masked.
-constexpr double kFirstSeconds = 2.7e-6, kRowSeconds = 1.15e-8, kMaskedRowSeconds = 3e-9;
+constexpr double kFirstSeconds = 4e-6, kRowSeconds = 1.1e-8, kMaskedRowSeconds = 3e-9;
 // Of the memory's rate, what a multiprocessor reaches where others have nothing to do, in parts of
 // what it has where all do; and what blocks that share keys take to meet, in a cluster or, beside
 // a kernel's launch, through memory (as the cost of groups has it).
@@ -174,8 +175,10 @@ double SecondsOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Tar
   const auto sms = static_cast<double>(target.sm_count), keys = static_cast<double>(knobs.keys());
   const double blocks = static_cast<double>(TilesOf(form, knobs)) * knobs.split();
   const auto rows = static_cast<double>(RowsOf(knobs));
-  const double products = rows * keys * static_cast<double>(form.head + form.head_v) * sms /
-                          (kReached * target.tensor_products_per_second);
+  const auto columns =
+      static_cast<double>(CeilDiv(form.head, kProduct) * kProduct + Columns(form.head_v));
+  const double products =
+      rows * keys * columns * sms / (kReached * target.tensor_products_per_second);
   const double steps = form.plain ? 0 : form.score_steps + kScoreSteps;
   const double made = rows * keys * steps * sms / (kMadeReached * target.operations_per_second);
   // A group's softmax lies beside others' products, and its own one after the other.
@@ -433,7 +436,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
       ", kKeys = ", form.keys, ", kHead = ", form.head, ", kHeadV = ", form.head_v,
       ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
       ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
-      ", kSplit = ", knobs.split(), ", kBlocks = 1;\n  static constexpr bool kMeet = ", Bool(meets),
+      ", kSplit = ", knobs.split(), ";\n  static constexpr bool kMeet = ", Bool(meets),
       ", kLaterLonger = ", Bool(later), ";\n};"));
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,

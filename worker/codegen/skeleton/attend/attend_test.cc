@@ -549,6 +549,68 @@ TEST_CASE("what a tile leaves out is masked, and where it does not ask all is se
   CHECK(binary.ok());
 }
 
+// Of a configuration, that its blocks take each tile once, and that a causal one's block with most
+// keys has at most the mean and one part of it in MOST.
+constexpr char kRoundsProof[] = R"(
+struct CNUMBER {
+  struct Glue { static constexpr bool kPlain = true; };
+  using Type = ws::hopper::Bf16;
+  using Element = ws::bf16;
+  static constexpr int kBatch = BATCH, kQueries = QUERIES, kKeys = QUERIES, kHead = 64, kHeadV = 64;
+  static constexpr int kTileQ = 128, kTileK = 128, kStages = 2, kSection = SECTION, kSplit = 1;
+  static constexpr bool kMeet = false, kLaterLonger = LATER;
+};
+WS_DEVICE constexpr bool FairlyNUMBER() {
+  using A = ws::Attend<CNUMBER>;
+  constexpr int kBlocks = A::kTiles < 132 ? A::kTiles : 132;
+  bool taken[A::kTiles] = {};
+  long long all = 0, most = 0;
+  for (int block = 0; block < kBlocks; ++block) {
+    long long keys = 0;
+    for (int round = 0; round < A::rounds(kBlocks); ++round) {
+      const int at = A::tile_of(round, block, kBlocks);
+      if (at == A::kTiles) continue;
+      if (at < 0 || at > A::kTiles || taken[at]) return false;
+      taken[at] = true;
+      keys += A::tile_at(at).end;
+    }
+    all += keys;
+    if (keys > most) most = keys;
+  }
+  for (bool one : taken) if (!one) return false;
+  return !CNUMBER::kLaterLonger || MOST == 0 || most * kBlocks * MOST <= all * (MOST + 1);
+}
+static_assert(FairlyNUMBER(), "NUMBER");
+)";
+
+TEST_CASE("blocks take each tile once, and have the same to do") {
+  device::Compiler* compiler = Hopper();
+  if (compiler == nullptr) return;
+  struct Case {
+    int batch, queries, section;
+    bool later;
+    int most;  // 0: there are too few tiles for that
+  };
+  const Case cases[] = {
+      {16, 4096, 8, true, 50},  {16, 4096, 16, true, 50}, {32, 2048, 32, true, 15},
+      {16, 2048, 16, true, 15}, {56, 1000, 32, true, 8},  {56, 1000, 64, true, 8},
+      {32, 4096, 4, true, 15},  {8, 2048, 8, true, 0},    {3, 100, 1, true, 0},
+      {7, 1000, 3, true, 0},    {30, 500, 8, false, 0},   {300, 100, 32, false, 0}};
+  std::string proofs = "#include <warpsmith/attend.cuh>\n";
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const Case& c = cases[i];
+    proofs += absl::StrReplaceAll(kRoundsProof, {{"NUMBER", StrCat(i)},
+                                                 {"BATCH", StrCat(c.batch)},
+                                                 {"QUERIES", StrCat(c.queries)},
+                                                 {"SECTION", StrCat(c.section)},
+                                                 {"LATER", c.later ? "true" : "false"},
+                                                 {"MOST", StrCat(c.most)}});
+  }
+  const auto binary = compiler->Compile(proofs, kLimit);
+  INFO(binary.status().message());
+  CHECK(binary.ok());
+}
+
 TEST_CASE("kernels of attention have all they need in registers") {
   device::Compiler* compiler = Hopper();
   if (compiler == nullptr) return;
