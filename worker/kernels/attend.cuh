@@ -66,7 +66,7 @@ struct Attend {
   using Ring = RingOf<C::kStages>;
 
   static constexpr bool kMeets = C::kSplit > 1 && C::kMeet;
-  float* const left;   // what blocks that share a tile leave in memory
+  float* const left;     // what blocks that share a tile leave in memory
   int shared_tile = 0;   // that they share
   unsigned char *queries, *results, *keys, *values;
   Barrier *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v;

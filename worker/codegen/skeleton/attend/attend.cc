@@ -138,19 +138,19 @@ Most MostOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& 
   const int64_t rows = RowsOf(knobs), of_one = CeilDiv(form.queries, rows);
   const int64_t tiles = TilesOf(form, knobs), asked = std::min(of_one, kMostAsked);
   std::vector<double> steps(asked);
-  double all = 0, longest = 0;
+  double mean = 0;
   for (int64_t i = 0; i < asked; ++i) {
     const int64_t q = i * of_one / asked * rows;
     steps[i] = static_cast<double>(form.StepsOfTile(q, rows, knobs.keys(), knobs.split()));
-    all += steps[i] / static_cast<double>(asked);
-    longest = std::max(longest, steps[i]);
+    mean += steps[i] / static_cast<double>(asked);
   }
+  const auto [shortest, longest] = std::minmax_element(steps.begin(), steps.end());
   const int64_t blocks = std::min<int64_t>(tiles, target.sm_count);
   const int64_t rounds = CeilDiv(tiles * knobs.split(), int64_t{target.sm_count});
-  if (knobs.split() > 1 || longest == all)
-    return {longest * static_cast<double>(rounds), static_cast<double>(rounds)};
+  if (knobs.split() > 1 || *shortest == *longest)
+    return {*longest * static_cast<double>(rounds), static_cast<double>(rounds)};
   const double each = static_cast<double>(tiles) / static_cast<double>(blocks);
-  if (rounds > kMostRounds) return {all * each + longest / 2, each + 0.5};
+  if (rounds > kMostRounds) return {mean * each + *longest / 2, each + 0.5};
   // As the kernel takes them (ws::Attend::tile_at, tile_of).
   const bool later = steps.back() > steps.front();
   const int64_t of_section = of_one * (later ? knobs.section() : form.batch);
