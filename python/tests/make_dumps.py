@@ -496,6 +496,8 @@ PRODUCTS = {
     "i8_to_i32": (torch._int_mm, (integers(-99, 99, 24, 16, dtype=torch.int8), integers(-99, 99, 16, 8, dtype=torch.int8))),
     "i8_deep": (torch._int_mm, (integers(-128, 128, 2, 1030, dtype=torch.int8), integers(-128, 128, 1030, 2, dtype=torch.int8))),
     "one_deep": (torch.mm, (normal(3, 1), normal(1, 4))), "one_row": (torch.mm, (normal(1, 5), normal(5, 4))), "single": (torch.mm, (normal(1, 5), normal(5, 1))),
+    "attention": (F.scaled_dot_product_attention, (normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 4))),
+    "attention_turned": (lambda q, k, v: F.scaled_dot_product_attention(q.transpose(1, 2), k, v), (normal(2, 4, 3, 8, dtype=f16), normal(2, 3, 5, 8, dtype=f16), normal(2, 3, 5, 8, dtype=f16))),
 }
 
 # What is drawn is made of seeds, which stand behind the inputs.

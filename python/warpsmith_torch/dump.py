@@ -207,13 +207,39 @@ def watch_state(model):
     return hook
 
 
+class _LaidAsOnCard(TorchFunctionMode):
+    """Inside, what attention gives lies in memory as a card's kernels leave it (of PyTorch 2.5 and later), where they
+    are known to be taken: of fp32 each query's heads beside each other, of 16 bits without a mask as the queries lie.
+    Without a card PyTorch says how the products would leave it that nobody takes there."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is not torch.nn.functional.scaled_dot_product_attention:
+            return result
+        named = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args), **(kwargs or {}))
+        query, key, value = (named[name] for name in ("query", "key", "value"))
+        if query.dim() != 4 or query.shape[0] != key.shape[0]:
+            return result
+        if query.dtype == torch.float32:
+            if query.shape[1] == key.shape[1] and query.shape[3] % 4 == 0 and value.shape[3] % 4 == 0:
+                return result.transpose(1, 2).contiguous().transpose(1, 2)
+        elif query.dtype in (torch.float16, torch.bfloat16) and named.get("attn_mask") is None:
+            square = not named.get("is_causal") or query.shape[2] == key.shape[2]
+            if square and query.shape[3] == value.shape[3] <= 256 and query.shape[3] % 8 == 0:
+                order = sorted(range(4), key=lambda axis: -query.stride(axis))
+                if query.stride(3) == 1 and order[3] == 3:
+                    back = sorted(range(4), key=lambda axis: order[axis])
+                    return result.permute(order).contiguous().permute(back)
+        return result
+
+
 def given_by(module, dims):
     """(tensors, owners): the tensors that forward gives, called as it is: what is exported of it may lie in memory in
     another order; of each the position of the dense input in whose memory it is, or None. ([], []) where PyTorch
     cannot say without data."""
     for device in ("meta", "cpu"):  # the first is as a card, but where PyTorch needs numbers or says "cpu"
         try:
-            with torch.device(device):
+            with torch.device(device), _LaidAsOnCard():
                 inputs = module.get_inputs(**dims)
                 given = modules.make_model(module, dims)(*inputs)
         except Exception:  # whatever it is, the export meets it too, unless it has a way round it
