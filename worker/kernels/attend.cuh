@@ -112,8 +112,7 @@ struct Attend {
   };
   // In the order in which blocks take them.
   static WS_DEVICE constexpr Tile tile_at(int at) {
-    constexpr int kSection = kTilesOfOne * C::kSection;
-    const int section = at / kSection, within = at % kSection;
+    const int section = at / kOfSection, within = at % kOfSection;
     const int left = C::kBatch - section * C::kSection, width = left < C::kSection ? left : C::kSection;
     const int tile = C::kLaterLonger ? kTilesOfOne - 1 - within / width : within / width;
     const int query = tile * C::kTileQ, end = query + C::kTileQ;
@@ -121,21 +120,24 @@ struct Attend {
   }
   // Of the blocks that share a tile.
   static WS_DEVICE int rank() { return C::kMeet ? cluster_rank() : static_cast<int>(blockIdx.x % C::kSplit); }
-  // Blocks take tiles in rounds. Where later tiles are longer each section has rounds of its own, every other one of which goes
-  // the other way, so that all blocks have the same to do: of 16 heads with 8 at a time the most is 1.00 of the mean, 1.45 else.
-  static WS_DEVICE constexpr int rounds_of_section(int blocks) {
-    return ((C::kLaterLonger ? kTilesOfOne * C::kSection : kTiles) + blocks - 1) / blocks;
+  // Blocks take tiles in rounds. Where later tiles are longer and a section's fill its rounds, sections have rounds of their own,
+  // every other one of which goes the other way, so that all blocks have the same to do: of 16 heads with 8 at a time the most is
+  // 1.00 of the mean, 1.45 else. Blocks that share a tile have one.
+  static constexpr int kOfSection = kTilesOfOne * C::kSection;
+  static WS_DEVICE constexpr int rounds_of_section(int blocks) { return (kOfSection + blocks - 1) / blocks; }
+  static WS_DEVICE constexpr bool by_section(int blocks) {
+    return C::kLaterLonger && C::kSplit == 1 && rounds_of_section(blocks) * blocks - kOfSection <= kOfSection / 16;
   }
   static WS_DEVICE constexpr int rounds(int blocks) {
-    return (C::kLaterLonger ? (C::kBatch + C::kSection - 1) / C::kSection : 1) * rounds_of_section(blocks);
+    return by_section(blocks) ? (C::kBatch + C::kSection - 1) / C::kSection * rounds_of_section(blocks) : (kTiles + blocks - 1) / blocks;
   }
   // Of one of `blocks` in a round; kTiles where it has none.
   static WS_DEVICE constexpr int tile_of(int round, int block, int blocks) {
-    if (!C::kLaterLonger) return round * blocks + block < kTiles ? round * blocks + block : kTiles;
+    if (!by_section(blocks)) return round * blocks + block < kTiles ? round * blocks + block : kTiles;
     const int section = round / rounds_of_section(blocks), of_section = round % rounds_of_section(blocks);
     const int within = of_section * blocks + (round % 2 != 0 ? blocks - 1 - block : block);
-    const int at = section * kTilesOfOne * C::kSection + within;
-    return within < kTilesOfOne * C::kSection && at < kTiles ? at : kTiles;
+    const int at = section * kOfSection + within;
+    return within < kOfSection && at < kTiles ? at : kTiles;
   }
   struct Steps {
     int first, end;

@@ -112,6 +112,10 @@ std::string Wrong(const AttendForm& form, const v1::AttendKnobs& knobs, const Ta
   if (knobs.split() > CeilDiv(form.keys, int64_t{knobs.keys()}))
     return StrCat("attend.split is ", knobs.split(), "; there are ",
                   CeilDiv(form.keys, int64_t{knobs.keys()}), " steps of keys to share");
+  if (knobs.split() > 1 && !Meets(form, knobs, target) && TilesOf(form, knobs) >= target.sm_count)
+    return StrCat("attend.split is ", knobs.split(), ": there are ", TilesOf(form, knobs),
+                  " tiles for ", target.sm_count,
+                  " multiprocessors, and what blocks leave for each other would go through memory");
   const int64_t left = RowsOf(knobs) * (4 * (Columns(form.head_v) + 4) + 8);
   if (Meets(form, knobs, target) && left > knobs.stages() * StepBytes(form, knobs.keys()))
     return StrCat("attend.split is ", knobs.split(), ": what blocks leave for each other takes ",
@@ -147,21 +151,25 @@ Most MostOf(const AttendForm& form, const v1::AttendKnobs& knobs, const Target& 
   const auto [shortest, longest] = std::minmax_element(steps.begin(), steps.end());
   const int64_t blocks = std::min<int64_t>(tiles, target.sm_count);
   const int64_t rounds = CeilDiv(tiles * knobs.split(), int64_t{target.sm_count});
-  if (knobs.split() > 1 || *shortest == *longest)
+  const int64_t of_section = of_one * knobs.section();
+  // As the kernel takes them (ws::Attend::tile_at, by_section, tile_of).
+  const bool later = form.later_longer();
+  const bool by_section =
+      later && CeilDiv(of_section, blocks) * blocks - of_section <= of_section / 16;
+  if (knobs.split() > 1 || (*shortest == *longest && !by_section))
     return {*longest * static_cast<double>(rounds), static_cast<double>(rounds)};
   const double each = static_cast<double>(tiles) / static_cast<double>(blocks);
   if (rounds > kMostRounds) return {mean * each + *longest / 2, each + 0.5};
-  // As the kernel takes them (ws::Attend::tile_at, tile_of).
-  const bool later = steps.back() > steps.front();
-  const int64_t of_section = of_one * (later ? knobs.section() : form.batch);
   std::vector<Most> of(blocks);
   for (int64_t at = 0, round = 0; at < tiles; ++round) {
-    const int64_t section = at / of_section * of_section;
-    const int64_t end = std::min({at + blocks, section + of_section, tiles});
-    const int64_t width = CeilDiv(std::min(of_section, tiles - section), of_one);
+    const int64_t end =
+        std::min({at + blocks, by_section ? (at / of_section + 1) * of_section : tiles, tiles});
     for (int64_t first = at; at < end; ++at) {
+      const int64_t section = at / of_section * of_section;
+      const int64_t width = CeilDiv(std::min(of_section, tiles - section), of_one);
       const int64_t tile = (at - section) / width;
-      Most& block = of[later && round % 2 != 0 ? blocks - 1 - (at - first) : at - first];
+      const int64_t turn = at - first;
+      Most& block = of[by_section && round % 2 != 0 ? blocks - 1 - turn : turn];
       block.steps += steps[(later ? of_one - 1 - tile : tile) * asked / of_one];
       block.tiles += 1;
     }
@@ -396,7 +404,6 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   const Dialect dialect = MakeDialect(context, *scores, parameters, fits ? "int" : "long long");
   const Dialect of_pairs = MakeDialect(context, *pairs, parameters, fits ? "int" : "long long");
   const Dialect second = MakeDialect(context, *values, parameters, "int");
-  const bool later = form.later_longer(*scores);
 
   Text text;
   text.Open(StrCat("struct ", context.name, " {"));
@@ -422,22 +429,24 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   Add(text, StrCat("void score(", place, ", Index n, float (&s)[kTogether])"),
       form.plain ? "" : Unfolded(form, ScoreBody(form, *pairs, of_pairs)));
   text.Close("};");
-  writer.Struct(text.str(), parameters);
 
   const v1::AttendKnobs& knobs = resolved.attend();
   const int64_t rows = RowsOf(knobs);
   const bool meets = Meets(form, knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool bf16 = form.type == graph::DType::kBF16;
   const std::string config = StrCat(writer.glue(), "_tiles");
-  writer.Text(StrCat(
-      "struct ", config, " {\n  using Glue = ", writer.glue(), ";\n  using Type = ws::hopper::",
-      bf16 ? "Bf16" : "Fp16", ";\n  using Element = ", StorageType(form.type),
-      ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ", form.queries,
-      ", kKeys = ", form.keys, ", kHead = ", form.head, ", kHeadV = ", form.head_v,
-      ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
-      ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
-      ", kSplit = ", knobs.split(), ";\n  static constexpr bool kMeet = ", Bool(meets),
-      ", kLaterLonger = ", Bool(later), ";\n};"));
+  // Beside the struct, for each kernel is compiled by itself.
+  const std::string tiles =
+      StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),
+             ";\n  using Type = ws::hopper::", bf16 ? "Bf16" : "Fp16",
+             ";\n  using Element = ", StorageType(form.type),
+             ";\n  static constexpr int kBatch = ", form.batch, ", kQueries = ", form.queries,
+             ", kKeys = ", form.keys, ", kHead = ", form.head, ", kHeadV = ", form.head_v,
+             ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
+             ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
+             ", kSplit = ", knobs.split(), ";\n  static constexpr bool kMeet = ", Bool(meets),
+             ", kLaterLonger = ", Bool(form.later_longer()), ";\n};\n");
+  writer.Struct(StrCat(text.str(), tiles), parameters);
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,
                           MapOf(at, form.type, box_rows, writer),

@@ -673,11 +673,9 @@ int64_t AttendForm::StepsOfTile(int64_t q, int64_t rows, int64_t keys_of_step,
   return (steps + split - 1) / split;
 }
 
-bool AttendForm::later_longer(const Kernel& kernel) const {
-  return std::any_of(seen.begin(), seen.end(), [&](const Index& index) {
-    return index.CoefficientOf(kernel.frame.row) > 0 &&
-           index.CoefficientOf(kernel.frame.column) < 0;
-  });
+bool AttendForm::later_longer() const {
+  return folded == 1 && std::any_of(reach.begin(), reach.end(),
+                                    [](const Reach& one) { return one.by_q > 0 && one.by_k < 0; });
 }
 
 std::unique_ptr<AttendForm> FormAttend(const Analysis& group, bool unrounded) {

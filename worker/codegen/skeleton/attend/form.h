@@ -65,7 +65,7 @@ struct AttendForm {
   // blocks that share it.
   int64_t StepsOfTile(int64_t q, int64_t rows, int64_t keys_of_step, int64_t split) const;
   // Whether later queries see more keys than earlier ones.
-  bool later_longer(const Kernel& kernel) const;
+  bool later_longer() const;
 };
 
 // `unrounded`: scores keep their digits where they are rounded to 16 bits on the way.
