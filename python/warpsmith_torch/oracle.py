@@ -183,7 +183,6 @@ class Oracle:
             torch.set_num_threads(1)
         self.handover = handover.for_device(device)
         self.module, self.source_path = modules.load_source(source)
-        self.has_topk = "topk" in source  # others are run as they are, with nothing watching
         workloads = modules.workloads_of(self.module)
         if hasattr(self.module, "WORKLOADS") and workload not in workloads:
             raise Invalid(f"the module has no workload '{workload}'; it has {', '.join(workloads)}")
@@ -232,7 +231,7 @@ class Oracle:
         """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn; topk: keeps what
         top-k is of."""
         with contextlib.ExitStack() as modes:
-            if topk or (self.has_topk and not self.device.startswith("cuda")):
+            if topk or not self.device.startswith("cuda"):
                 modes.enter_context(topk or places.AsOnCard())
             if self.draws:
                 modes.enter_context(seeded.Seeded(self.seeds))
@@ -240,7 +239,7 @@ class Oracle:
 
     def _answers(self):
         """The module's outputs; of those that are indexes of top-k what they are of is kept."""
-        if not self.has_topk or not any(wanted["dtype"] in ("i32", "i64") for wanted in self.wanted_outputs):
+        if not any(wanted["dtype"] in ("i32", "i64") for wanted in self.wanted_outputs):
             return self._forward(self.model, self.inputs)
         topk = places.AsOnCard(keep=True)
         outputs = self._forward(self.model, self.inputs, topk)
