@@ -30,10 +30,9 @@ One JSON object a line on standard input, one on standard output: {"command": ..
                                          empty where nothing is known; those of answer have been copied.
                                          farthest: the largest error over rms of all that fp64 was run on,
                                          where inputs are varied; else 0. ranked: [{answer, values, elements,
-                                         dtype, given, largest, sorted, off}], of outputs that are indexes of top-k along
+                                         dtype, given, largest, sorted}], of outputs that are indexes of top-k along
                                          their last axis: what it is of, as it was computed, in rows of so many
-                                         elements; whether that is an input; how it was asked for;
-                                         off: how far each is from fp64's, empty where that was not run on all
+                                         elements; whether that is an input; how it was asked for
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
@@ -249,7 +248,7 @@ class Oracle:
                 continue
             # What an input has is what everybody has: nothing was rounded.
             given = any(x.dtype == call.x.dtype and torch.equal(x, call.x) for x in self._tensors())
-            self.ranked.append({"answer": i, "call": topk.calls.index(call), "largest": call.largest, "sorted": call.sorted, "given": given,
+            self.ranked.append({"answer": i, "largest": call.largest, "sorted": call.sorted, "given": given,
                                 "elements": call.x.shape[-1], "dtype": name_of(call.x.dtype), "values": call.x})
         return outputs
 
@@ -390,18 +389,12 @@ class Oracle:
 
         self._set_states(self.given_states)
         torch.manual_seed(FORWARD_SEED)
-        topk = places.AsOnCard(keep=True) if self.ranked else None
         try:
-            found = exact.values(self.model, self.inputs, lambda model, inputs: self._forward(model, inputs, topk),
-                                 self.sample, self._inout_places(), again if self.varied else None)
+            return exact.values(self.model, self.inputs, self._forward, self.sample, self._inout_places(),
+                                again if self.varied else None)
         except torch.cuda.OutOfMemoryError:
             self.unmeasured = "not enough memory for fp64"
-            return None
-        for ranked in self.ranked:
-            call = topk.calls[ranked["call"]] if ranked["call"] < len(topk.calls) else None
-            if call is not None and call.x.shape == ranked["values"].shape:
-                ranked["off"] = (call.x.double() - ranked["values"].double()).abs()
-        return found
+        return None
 
     def _inout_places(self):
         """{name: position among forward's arguments}"""
@@ -427,7 +420,7 @@ class Oracle:
         positions = self.sample.positions + self.sample.update_positions
         give = lambda t: self.numbers.give(t.cpu().contiguous())
         off = off + [0.0] * (len(positions) - len(off))
-        ranked = [{**r, "values": give(r["values"].double()), "off": give(r.get("off", none))} for r in self.ranked]
+        ranked = [{**r, "values": give(r["values"].double())} for r in self.ranked]
         return {"unmeasured": self.unmeasured, "ranked": ranked,
                 "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m, "farthest": f}
                             for p, v, r, m, f in zip(positions, values, self.reference, self.sample.rms, off)]}

@@ -6,17 +6,15 @@
 namespace warpsmith::judge {
 namespace {
 
-// Of a value, or of 1 where it is less: the most that rounding is taken to have moved it, two half
-// steps of bf16. What is further off was decided otherwise on the way.
-constexpr double kMostOff = 1.0 / 128;
-
 enum class Nearness { kFar, kTolerance, kRounding };
 
 // The first elements of one row.
 class Row {
  public:
   Row(const oracle::Ranking& ranking, const Tolerance& tolerance, int64_t row)
-      : first_(row * ranking.elements), ranking_(ranking), tolerance_(tolerance) {}
+      : values_(&ranking.values[row * ranking.elements]),
+        ranking_(ranking),
+        tolerance_(tolerance) {}
 
   // Each is one of the row's, and there once.
   bool AreIndexes(absl::Span<const double> indexes) const {
@@ -32,41 +30,31 @@ class Row {
   // How near the worst of `got` is to what belongs at its place.
   Nearness Of(absl::Span<const double> got, absl::Span<const double> want) const {
     const double sign = ranking_.largest ? 1 : -1;
-    double last = want[0];
-    for (double index : want) last = sign * Value(index) < sign * Value(last) ? index : last;
+    double last = Value(want[0]);
+    for (double index : want) last = sign * Value(index) < sign * last ? Value(index) : last;
     Nearness worst = Nearness::kRounding;
     for (size_t p = 0; p < got.size(); ++p) {
-      const double theirs = ranking_.sorted ? want[p] : last;
-      if (!ranking_.sorted && sign * Value(got[p]) >= sign * Value(theirs)) continue;
-      worst = std::min(worst, Near(got[p], theirs));
+      const double mine = Value(got[p]), theirs = ranking_.sorted ? Value(want[p]) : last;
+      if (!ranking_.sorted && sign * mine >= sign * theirs) continue;
+      worst = std::min(worst, Near(mine, theirs));
     }
     return worst;
   }
 
  private:
-  double Value(double index) const { return ranking_.values[At(index)]; }
-  int64_t At(double index) const { return first_ + static_cast<int64_t>(index); }
-
-  // What rounds the other way is as far off on the other side.
-  double MayMove(double index) const {
-    if (ranking_.off.empty()) return 0;
-    const double off = ranking_.off[At(index)];
-    const double most = kMostOff * std::max(1.0, std::abs(Value(index)));
-    return std::isfinite(off) ? 2 * std::min(off, most) : 0;
-  }
+  double Value(double index) const { return values_[static_cast<int64_t>(index)]; }
 
   Nearness Near(double mine, double theirs) const {
-    if (Value(mine) == Value(theirs)) return Nearness::kRounding;
-    const double off = std::abs(Value(mine) - Value(theirs)), size = std::abs(Value(theirs));
+    if (mine == theirs) return Nearness::kRounding;
+    const double off = std::abs(mine - theirs), size = std::abs(theirs);
     if (ranking_.given || !graph::IsFloat(ranking_.type) || !std::isfinite(off))
       return Nearness::kFar;
-    if (off <= oracle::ErrorFloor(ranking_.type) * size + MayMove(mine) + MayMove(theirs))
-      return Nearness::kRounding;
+    if (off <= oracle::ErrorFloor(ranking_.type) * size) return Nearness::kRounding;
     const double allowed = tolerance_.absolute * std::min(1.0, size) + tolerance_.relative * size;
     return off <= allowed ? Nearness::kTolerance : Nearness::kFar;
   }
 
-  const int64_t first_;
+  const double* const values_;
   const oracle::Ranking& ranking_;
   const Tolerance& tolerance_;
 };

@@ -32,7 +32,6 @@ const char* NameOf(Variation variation);
 struct Ranking {
   int answer = 0;
   std::vector<double> values;  // of all rows, one after the other
-  std::vector<double> off;     // how far each is from the exact value; empty: not known
   int64_t elements = 0;        // of a row
   graph::DType type = graph::DType::kF32;
   bool given = false;   // an input as it is: nothing was rounded

@@ -353,8 +353,6 @@ class TorchOracle : public Oracle {
     for (const json& ranked : reply) {
       auto values = NumbersOf<double>(ranked, "values");
       if (!values.ok()) return values.status();
-      auto off = NumbersOf<double>(ranked, "off");
-      if (!off.ok()) return off.status();
       Ranking ranking;
       ranking.answer = ranked.value("answer", -1);
       ranking.elements = ranked.value("elements", int64_t{0});
@@ -363,11 +361,9 @@ class TorchOracle : public Oracle {
       ranking.largest = ranked.value("largest", true);
       ranking.sorted = ranked.value("sorted", true);
       ranking.values = *std::move(values);
-      ranking.off = *std::move(off);
       const bool known = ranking.answer >= 0 && ranking.answer < std::ssize(answers_);
       const auto& shape = known ? answers_[ranking.answer]->shape : std::vector<int64_t>{};
       if (shape.empty() || ranking.elements <= 0 ||
-          (!ranking.off.empty() && ranking.off.size() != ranking.values.size()) ||
           std::ssize(ranking.values) * shape.back() !=
               answers_[ranking.answer]->elements() * ranking.elements)
         return absl::InternalError("PyTorch oracle: indexes of other rows than the answer's");
