@@ -25,14 +25,11 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   answer    sample, whole_bytes, budget_bytes
                                          outputs, then updated states, the same way; those of draw
                                          have been copied
-  exact                                  {answers: [{positions, values, reference, rms, farthest}], unmeasured, ranked}: the
+  exact                                  {answers: [{positions, values, reference, rms, farthest}], unmeasured}: the
                                          first three {handle, offset, bytes} of a shared-memory object,
                                          empty where nothing is known; those of answer have been copied.
                                          farthest: the largest error over rms of all that fp64 was run on,
-                                         where inputs are varied; else 0. ranked: [{answer, values, elements,
-                                         dtype, given, largest, sorted}], of outputs that are indexes of top-k along
-                                         their last axis: what it is of, as it was computed, in rows of so many
-                                         elements; whether that is an input; how it was asked for
+                                         where inputs are varied; else 0
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
@@ -65,16 +62,10 @@ class Invalid(Exception):
     """The request, or the module, is not what was said."""
 
 
-DTYPES = {"bool": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64,
-          "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
-
-
 def dtype_of(name):
-    return DTYPES[name]
-
-
-def name_of(dtype):
-    return next((name for name, known in DTYPES.items() if known == dtype), "f64")
+    names = {"bool": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64,
+             "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+    return names[name]
 
 
 def stored(tensor):
@@ -134,7 +125,6 @@ class Oracle:
         """Nothing drawn."""
         self.inputs, self.seeds, self.sample, self.reference = None, [], None, None
         self.given_states, self.saved_params, self.unmeasured = {}, {}, ""
-        self.ranked = []  # of which elements outputs are the indexes: see exact
         self.varied = False  # whether inputs or weights are not the module's own
 
     def _free(self, all=False):
@@ -226,31 +216,14 @@ class Oracle:
         seeds = [torch.tensor(self.seeds, dtype=torch.int64)] if self.draws else []
         return [self.inputs[i] for i in self._places()] + seeds
 
-    def _forward(self, model, inputs, topk=None):
-        """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn; topk: keeps what
-        top-k is of."""
+    def _forward(self, model, inputs):
+        """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn."""
         with contextlib.ExitStack() as modes:
-            if topk or not self.device.startswith("cuda"):
-                modes.enter_context(topk or places.AsOnCard())
+            if not self.device.startswith("cuda"):
+                modes.enter_context(places.AsOnCard())
             if self.draws:
                 modes.enter_context(seeded.Seeded(self.seeds))
             return self.outputs_of(model(*inputs))
-
-    def _answers(self):
-        """The module's outputs; of those that are indexes of top-k what they are of is kept."""
-        if not any(wanted["dtype"] in ("i32", "i64") for wanted in self.wanted_outputs):
-            return self._forward(self.model, self.inputs)
-        topk = places.AsOnCard(keep=True)
-        outputs = self._forward(self.model, self.inputs, topk)
-        for i, output in enumerate(outputs):
-            call = topk.of(output)
-            if call is None or call.dim != output.dim() - 1:
-                continue
-            # What an input has is what everybody has: nothing was rounded.
-            given = any(x.dtype == call.x.dtype and torch.equal(x, call.x) for x in self._tensors())
-            self.ranked.append({"answer": i, "largest": call.largest, "sorted": call.sorted, "given": given,
-                                "elements": call.x.shape[-1], "dtype": name_of(call.x.dtype), "values": call.x})
-        return outputs
 
     def _states(self):
         """What forward changes or finds changed: {name: tensor} of the module's states, and of the inputs drawn."""
@@ -342,7 +315,7 @@ class Oracle:
         self.handover.release()
         self._limit()
         torch.manual_seed(FORWARD_SEED)
-        outputs = self._answers()
+        outputs = self._forward(self.model, self.inputs)
         if len(outputs) != len(self.wanted_outputs):
             raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
         for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
@@ -420,8 +393,7 @@ class Oracle:
         positions = self.sample.positions + self.sample.update_positions
         give = lambda t: self.numbers.give(t.cpu().contiguous())
         off = off + [0.0] * (len(positions) - len(off))
-        ranked = [{**r, "values": give(r["values"].double())} for r in self.ranked]
-        return {"unmeasured": self.unmeasured, "ranked": ranked,
+        return {"unmeasured": self.unmeasured,
                 "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m, "farthest": f}
                             for p, v, r, m, f in zip(positions, values, self.reference, self.sample.rms, off)]}
 

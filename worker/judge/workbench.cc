@@ -384,7 +384,6 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
   if (!finding.ok() || !finding->ok()) return finding;
   finding = CheckReadStates(slot);
   if (!finding.ok() || !finding->ok()) return finding;
-  if (absl::Status s = Align(slot); !s.ok()) return s;
   Finding all;
   for (int a = 0; a < answers(); ++a) {
     finding = CompareAnswer(loaded, a, slot, poison, strictness);

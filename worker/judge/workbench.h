@@ -22,7 +22,6 @@
 #include "warpsmith/v1/judge.pb.h"
 #include "worker/device/device.h"
 #include "worker/judge/accuracy.h"
-#include "worker/judge/places.h"
 #include "worker/oracle/compare.h"
 #include "worker/oracle/errors.h"
 #include "worker/oracle/oracle.h"
@@ -205,13 +204,6 @@ class Workbench {
                                              uint32_t poison);
   absl::StatusOr<Finding> CompareAnswer(Loaded& loaded, int answer, int slot, uint32_t poison,
                                         Strictness strictness);
-  // Puts answers in the reference's order where indexes of first elements are right and others
-  // than its (workbench_places.cc). A row that has another element than the reference becomes the
-  // reference's, with what is made of it.
-  absl::Status Align(int slot);
-  absl::StatusOr<std::vector<RightRow>> OtherRows(const oracle::Ranking& ranking, int slot);
-  absl::Status AlignAnswer(int answer, int slot, const std::vector<int64_t>& indexes,
-                           const std::vector<RightRow>& rows);
   // "3 of 2000 elements ...", where too many of an answer's elements were off in all cases so far.
   std::string TooOftenOff(Loaded& loaded, int answer, int slot,
                           const oracle::Difference& difference) const;

@@ -27,18 +27,6 @@ namespace warpsmith::oracle {
 enum class Variation { kNone, kTimes3, kTimes001, kNegated, kDense, kWide, kNewWeights, kTies };
 const char* NameOf(Variation variation);
 
-// Of an answer whose rows, along its last axis, are the indexes of the first elements in order
-// (top-k): what these are elements of, as the reference computed it.
-struct Ranking {
-  int answer = 0;
-  std::vector<double> values;  // of all rows, one after the other
-  int64_t elements = 0;        // of a row
-  graph::DType type = graph::DType::kF32;
-  bool given = false;   // an input as it is: nothing was rounded
-  bool largest = true;  // the largest come first
-  bool sorted = true;   // the answer is in order; else in any
-};
-
 // Inputs, params and states as the graph lists them, and the answer for them, in device memory.
 // `answers`: outputs, then updated states, in the graph's order, in their own types.
 // `exact`: for floating-point answers fp64 values at `sample` (element positions; all of them where
@@ -59,7 +47,6 @@ struct Case {
   // Of each answer the largest error, over its rms, of everything that was computed exactly, which
   // may be more than the sample; empty: nobody looked beyond it.
   std::vector<double> farthest;
-  std::vector<Ranking> rankings;  // what is known of indexes; an answer has one at the most
 
   // Of the next answer: what it is at its sample in its own type, and exactly.
   void AddReference(graph::DType type, std::vector<double> values, absl::Span<const double> exactly,

@@ -13,7 +13,6 @@
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/shared_object.h"
-#include "common/graph/operators.h"
 #include "common/problem/problem.h"
 #include "worker/oracle/baseline_cache.h"
 #include "worker/oracle/errors.h"
@@ -345,29 +344,6 @@ class TorchOracle : public Oracle {
       drawn.AddReference(type, *std::move(reference), *values, drawn.rms.back());
       drawn.sample.push_back(*std::move(positions));
       drawn.exact.push_back(*std::move(values));
-    }
-    return TakeRankings(reply.value("ranked", json::array()), drawn);
-  }
-
-  absl::Status TakeRankings(const json& reply, Case& drawn) {
-    for (const json& ranked : reply) {
-      auto values = NumbersOf<double>(ranked, "values");
-      if (!values.ok()) return values.status();
-      Ranking ranking;
-      ranking.answer = ranked.value("answer", -1);
-      ranking.elements = ranked.value("elements", int64_t{0});
-      ranking.type = graph::FindType(ranked.value("dtype", "")).value_or(DType::kF64);
-      ranking.given = ranked.value("given", true);
-      ranking.largest = ranked.value("largest", true);
-      ranking.sorted = ranked.value("sorted", true);
-      ranking.values = *std::move(values);
-      const bool known = ranking.answer >= 0 && ranking.answer < std::ssize(answers_);
-      const auto& shape = known ? answers_[ranking.answer]->shape : std::vector<int64_t>{};
-      if (shape.empty() || ranking.elements <= 0 ||
-          std::ssize(ranking.values) * shape.back() !=
-              answers_[ranking.answer]->elements() * ranking.elements)
-        return absl::InternalError("PyTorch oracle: indexes of other rows than the answer's");
-      drawn.rankings.push_back(std::move(ranking));
     }
     return absl::OkStatus();
   }

@@ -4,12 +4,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 
 #include "common/base/file.h"
 #include "common/graph/graph.h"
@@ -449,55 +447,6 @@ TEST_CASE("what is exact is rounded nowhere, whatever the module casts to", "[to
   for (size_t i = 0; i < x.size(); ++i) {
     CHECK(std::fabs(drawn->exact[0][i] - (static_cast<double>(x[i]) / 3 + 0.1)) < 1e-15);
   }
-}
-
-TEST_CASE("top-k is a card's, and what its indexes are of is told", "[torch]") {
-  TorchOracleOptions options = OptionsFor();
-  if (NoPython(options)) return;
-  v1::Problem problem;
-  problem.set_name("router");
-  problem.mutable_torch()->set_source(
-      "import torch\nclass Model(torch.nn.Module):\n"
-      "    def forward(self, x):\n"
-      "        index = torch.topk(x * 2, 3, sorted=False)[1]\n"
-      "        return index, x.gather(1, index), torch.topk(x, 3, largest=False)[1], index * 2\n"
-      "def get_inputs():\n    return [torch.randint(0, 4, (50, 9)).float()]\n");
-  const graph::Graph graph =
-      graph::Parse(
-          {"input x: f32[50, 9] ~ integers(0, 4)", "i: i64[r: 50, k: 3] = k",
-           "v: f32[r: 50, k: 3] = x[r, i[r, k]]", "j: i64[r: 50, k: 3] = k + 1",
-           "h: i64[r: 50, k: 3] = i[r, k] * 2", "output i", "output v", "output j", "output h"},
-          {})
-          .value();
-  options.child = StartTorch(options).value();
-  auto oracle = MakeTorchOracle(options, problem, graph);
-  REQUIRE(oracle.status().message() == "");
-  auto device = device::MakeDevice("host").value();
-  auto drawn = (*oracle)->Draw(*device, 5, Variation::kNone);
-  REQUIRE(drawn.status().message() == "");
-  const std::vector<float> x = Read<float>(*device, *drawn->inputs[0]);
-  const std::vector<int64_t> index = Read<int64_t>(*device, *drawn->answers[0]);
-  for (int r = 0; r < 50; ++r) {
-    // Those above the third largest by their indexes, then those that equal it, by theirs.
-    std::vector<float> row(x.begin() + r * 9, x.begin() + r * 9 + 9), in_order = row;
-    std::sort(in_order.begin(), in_order.end(), std::greater<>());
-    std::vector<int64_t> wanted;
-    for (int c = 0; c < 9; ++c)
-      if (row[c] > in_order[2]) wanted.push_back(c);
-    for (int c = 0; c < 9 && wanted.size() < 3; ++c)
-      if (row[c] == in_order[2]) wanted.push_back(c);
-    CHECK(std::vector<int64_t>(index.begin() + r * 3, index.begin() + r * 3 + 3) == wanted);
-  }
-  REQUIRE(drawn->rankings.size() == 2);
-  const Ranking &computed = drawn->rankings[0], &given = drawn->rankings[1];
-  CHECK(computed.answer == 0);
-  CHECK(computed.elements == 9);
-  CHECK(computed.type == graph::DType::kF32);
-  CHECK((computed.largest && !computed.sorted && !computed.given));
-  REQUIRE(computed.values.size() == x.size());
-  for (size_t e = 0; e < x.size(); ++e) CHECK(computed.values[e] == 2 * x[e]);
-  CHECK(given.answer == 2);
-  CHECK((!given.largest && given.sorted && given.given));
 }
 
 TEST_CASE("on other inputs what is far off is found wherever it is", "[torch]") {
