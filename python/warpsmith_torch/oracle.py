@@ -172,6 +172,8 @@ class Oracle:
             torch.set_num_threads(1)
         self.handover = handover.for_device(device)
         self.module, self.source_path = modules.load_source(source)
+        # Of others nothing is watched: some operators are not to be called under a mode.
+        self.as_on_card = "topk" in source and not device.startswith("cuda")
         workloads = modules.workloads_of(self.module)
         if hasattr(self.module, "WORKLOADS") and workload not in workloads:
             raise Invalid(f"the module has no workload '{workload}'; it has {', '.join(workloads)}")
@@ -219,7 +221,7 @@ class Oracle:
     def _forward(self, model, inputs):
         """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn."""
         with contextlib.ExitStack() as modes:
-            if not self.device.startswith("cuda"):
+            if self.as_on_card:
                 modes.enter_context(places.AsOnCard())
             if self.draws:
                 modes.enter_context(seeded.Seeded(self.seeds))

@@ -24,6 +24,8 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
 class AsOnCard(TorchDispatchMode):
     """Inside, top-k of tensors on the processor is that of a card."""
 
+    supports_higher_order_operators = True  # they are called as they are
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func == torch.ops.aten.topk.default and args[0].device.type == "cpu" and args[0].dim():
