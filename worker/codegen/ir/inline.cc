@@ -296,7 +296,7 @@ Index Inliner::AsItStands(const Index& number, int64_t extent, const Guard& guar
     // Of the two ways to say it that which has no sign, as who reads all parts has it.
     const bool turned = condition->index.terms()[0].coefficient < 0;
     const Index same = (turned ? condition->index * -1 : condition->index) + number;  // index == 0
-    if (same.range().Within(0, extent - 1)) return same;
+    if (same.constant() == 0 && same.range().Within(0, extent - 1)) return same;
   }
   return number;
 }
