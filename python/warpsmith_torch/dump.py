@@ -208,7 +208,7 @@ def watch_state(model):
 
 
 class _LaidAsOnCard(TorchFunctionMode):
-    """Inside, what attention gives lies in memory as a card's kernels leave it (of PyTorch 2.5 and later), where they
+    """Inside, what attention gives lies in memory as a card's kernels leave it (those of an H200), where they
     are known to be taken: of fp32 each query's heads beside each other, of 16 bits without a mask as the queries lie.
     Without a card PyTorch says how the products would leave it that nobody takes there."""
 
