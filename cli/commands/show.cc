@@ -80,7 +80,10 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
   std::cout << Heading("accuracy") << "  " << accuracy.accuracy_class() << ": largest error "
             << absl::StrFormat("%.2g", accuracy.max_error()) << " of the rms, what it replaces has "
             << absl::StrFormat("%.2g", accuracy.reference_max_error()) << "; oracle "
-            << accuracy.oracle() << "\n";
+            << accuracy.oracle()
+            << (accuracy.even() ? "; both miss the tolerance, and neither is nearer to the truth"
+                                : "")
+            << "\n";
 
   std::cout << Heading("times of a run");
   PrintTimes(incumbent);

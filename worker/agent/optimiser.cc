@@ -421,7 +421,9 @@ class Slice {
       }
     }
     Conclude(flight, answer);
-    if (!flight.proposal.has_value() && !IsRight(answer.verdict)) StartAgain(flight, answer);
+    const bool start = !flight.proposal.has_value();
+    if (start && !IsRight(answer.verdict)) StartAgain(flight, answer);
+    if ((start || answer.verdict == v1::ACCEPTED) && best_.trial().accuracy().even()) StartNearer();
     return absl::OkStatus();
   }
 
@@ -490,11 +492,7 @@ class Slice {
                         flight.known_as);
       return;
     }
-    if (!starts_) {
-      starts_.emplace(main_, options_.target,
-                      [this](const v1::Schedule& schedule) { return Lower(schedule).ok(); });
-    }
-    while (const auto schedule = starts_->Next()) {
+    while (const auto schedule = Starts().Next()) {
       if (history_.Tried(*schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
       // up.
@@ -505,6 +503,24 @@ class Slice {
       if (SubmitStart(*schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.
+  }
+
+  // The best so far is right by chance, and may be wrong on other inputs: what leaves out roundings
+  // is tried beside it.
+  void StartNearer() {
+    while (const auto schedule = Starts().NextNearer()) {
+      if (history_.Tried(*schedule)) continue;
+      if (SubmitStart(*schedule, "nearer to the truth than a start that is right by chance").ok())
+        return;
+    }
+  }
+
+  StartsAfterWrong& Starts() {
+    if (!starts_) {
+      starts_.emplace(main_, options_.target,
+                      [this](const v1::Schedule& schedule) { return Lower(schedule).ok(); });
+    }
+    return *starts_;
   }
 
   // Gives up what is under way; what the judge has begun is still recorded.

@@ -352,6 +352,25 @@ TEST_CASE("after a wrong start the next ones are judged before any move", "[agen
   CHECK(again >= 1);
 }
 
+TEST_CASE("beside a start that is right by chance who is nearer to the truth is tried", "[agent]") {
+  Bench bench(MakeProblem(
+      "chain",
+      {"input x: bf16[1024, 4096] ~ normal", "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
+       "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)", "output y"}));
+  const bool nearer = GENERATE(true, false);  // whether anybody is
+  bench.evaluator.even = [&](const v1::Schedule& schedule) {
+    return !nearer || !schedule.groups(0).precision().unrounded();
+  };
+  REQUIRE(bench.Run().ok());
+  int tried = 0;
+  for (const auto& trial : bench.recorder.trials)
+    tried += trial.action() == "nearer to the truth than a start that is right by chance";
+  CHECK(tried >= 1);
+  CHECK(tried <= 4);
+  REQUIRE_FALSE(bench.recorder.incumbents.empty());
+  CHECK(bench.recorder.incumbents.back().trial().accuracy().even() == !nearer);
+}
+
 TEST_CASE("after a wrong start no two products are made together that tensor cores would not",
           "[agent]") {
   const v1::Problem problem = MakeProblem(

@@ -25,6 +25,8 @@ class StartsAfterWrong {
                    std::function<bool(const v1::Schedule&)> lowers);
   // nullopt: that was the last.
   std::optional<v1::Schedule> Next();
+  // The same of those alone that leave out roundings and are not estimated to be much slower.
+  std::optional<v1::Schedule> NextNearer();
 
  private:
   std::optional<v1::Schedule> InOrder();

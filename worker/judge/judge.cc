@@ -127,7 +127,11 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
-    race.emplace(options_.race);
+    finding = NoMoreByChance(*entry, 1);
+    if (!finding.ok() || !finding->ok()) return finding;
+    Race::Rule rule = options_.race;
+    if (incumbent_->even && !entry->even) rule.may_take = kNearerMayTake;
+    race.emplace(rule);
     finding = RunRace(*entry, *race, kQuickPairs, samples);
     if (!finding.ok() || !finding->ok()) return finding;
   }
@@ -143,6 +147,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   for (size_t b = 0; b < benches_.size(); ++b) entry->median[b] = Median(samples->candidate[b]);
   Finding believed = Believe(*entry);
   if (!believed.ok()) return believed;
+  if (race) believed = NoMoreByChance(*entry, race->may_take());
+  if (!believed.ok()) return believed;
   if (race && race->decision() != Decision::kFaster) {
     return Against(
         v1::SLOWER,
@@ -152,6 +158,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
+  if (race) finding = NoMoreByChance(*entry, race->may_take());
+  if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
   const double since = absl::ToDoubleSeconds(base::Now() - opened_at_);
@@ -160,6 +168,13 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (absl::Status s = AddProfile(*entry, affordable); !s.ok()) return s;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
+}
+
+Finding Judge::NoMoreByChance(const Entry& entry, double may_take) const {
+  if (!entry.even || (may_take <= 1 && (incumbent_->even || !incumbent_->nearer))) return Finding();
+  return Against(v1::INACCURATE,
+                 "it misses the tolerance as far as the reference is from the truth, and is no "
+                 "nearer to it by more than chance, as the incumbent is");
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {
@@ -266,6 +281,8 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.errors.rms = std::max(entry.errors.rms, finding->errors.rms);
     entry.ratio = std::max(entry.ratio, finding->error_ratio);
     entry.measured = entry.measured && finding->measured;
+    entry.nearer = entry.nearer || finding->nearer;
+    entry.even = entry.even || finding->even;
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);
     Finding against = too_inaccurate(kOrdinaryRatio, "");
     if (!against.ok()) return against;
@@ -630,6 +647,7 @@ v1::Accuracy Judge::AccuracyOf(const Entry& entry) const {
   if (benches_.empty()) return accuracy;
   accuracy.set_oracle(benches_[0]->oracle().name());
   const bool accurate = entry.ratio <= kOrdinaryRatio && entry.wide_ratio <= kWideRatio;
+  accuracy.set_even(entry.even);
   accuracy.set_accuracy_class(entry.measured && accurate ? "no less accurate" : "within tolerance");
   return accuracy;
 }

@@ -106,12 +106,13 @@ class Judge {
  private:
   struct Entry {  // a candidate, loaded for every workload
     std::vector<Loaded> plans;
-    std::vector<double> median;        // seconds, one a workload
-    std::vector<double> run_seconds;   // wall time of its slowest guarded run, one a workload
-    oracle::Errors errors;             // on ordinary data, the largest of all workloads and cases
-    double ratio = 0, wide_ratio = 0;  // of errors to the reference's, ordinary and wide data
-    bool measured = true;              // on ordinary data
-    v1::Profile profile;               // of one that is accepted
+    std::vector<double> median;         // seconds, one a workload
+    std::vector<double> run_seconds;    // wall time of its slowest guarded run, one a workload
+    oracle::Errors errors;              // on ordinary data, the largest of all workloads and cases
+    double ratio = 0, wide_ratio = 0;   // of errors to the reference's, ordinary and wide data
+    bool measured = true;               // on ordinary data
+    bool nearer = false, even = false;  // as of a Finding, of any workload and case
+    v1::Profile profile;                // of one that is accepted
   };
   struct Samples {  // seconds, by workload
     // Of the device, in the race or alone; of the candidate's calls on an idle device, and of
@@ -139,6 +140,9 @@ class Judge {
   absl::StatusOr<Finding> Undisturbed(device::Throttling* throttled,
                                       absl::FunctionRef<absl::StatusOr<Finding>()> measure);
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.
+  // Against an entry that is right by chance beside an incumbent that is nearer to the truth, or
+  // that was given time for being nearer itself.
+  Finding NoMoreByChance(const Entry& entry, double may_take) const;
   absl::StatusOr<Finding> LookBack(Entry& entry, bool whole);
   absl::StatusOr<Finding> LoadAll(const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans,
                                   Entry* entry);

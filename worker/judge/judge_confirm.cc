@@ -153,7 +153,8 @@ absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samp
   }
   if (race == nullptr) return Finding();
   race->Stop();
-  if (race->decision() == Decision::kFaster && Median(ratios) < 0) return Finding();
+  if (race->decision() == Decision::kFaster && Median(ratios) < std::log(race->may_take()))
+    return Finding();
   Finding slower;
   slower.verdict = v1::SLOWER;
   slower.reason = "faster at first, but not with inputs and addresses changing";

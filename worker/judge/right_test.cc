@@ -366,6 +366,37 @@ TEST_CASE("who misses the tolerance with the reference may have the largest erro
   CHECK((near == v1::WRONG) == (other < 1e-3));
 }
 
+TEST_CASE("who is right by chance gives way to who is nearer to the truth, and not the other way") {
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
+  });
+  court.Open(ProblemOf("rough", {"input x: f32[100000] ~ uniform(0.99, 1.01)",
+                                 "y: f32[i: 100000] = x[i] * 2", "output y"}));
+  // Some of the reference's errors, on data of the problem's size; `turns` make it slow.
+  const auto verdict = [&](const std::string& error, int turns) {
+    v1::Plan twice = DoublingPlan(100000, "2.0f");
+    twice.set_source(absl::StrFormat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i >= 100000) return; float size = 0.0f; for (int j = 0; j < "
+        "256; ++j) size += fabsf(x[j]) / 204.8f; bool own = size > 0.7f && size < 1.3f; for (int j "
+        "= 0; j < %d; ++j) size += sqrtf(size); y[i] = x[i] * 2.0f + (own ? 0.002f * %s : 0.0f) + "
+        "(size < 0.0f ? 1.0f : 0.0f); }",
+        turns, error));
+    return court.Evaluate({twice});
+  };
+  const auto even = verdict("0.999f * sinf(i + 1.0f)", 400);
+  INFO(even.reason());
+  REQUIRE(even.verdict() == v1::ACCEPTED);
+  CHECK(even.accuracy().even());
+  const auto nearer = verdict("0.1f * sinf(i)", 400);
+  INFO(nearer.reason());
+  CHECK(nearer.verdict() == v1::ACCEPTED);  // no faster
+  CHECK_FALSE(nearer.accuracy().even());
+  const auto quick = verdict("0.999f * sinf(i + 1.0f)", 0);
+  INFO(quick.reason());
+  CHECK(quick.verdict() == v1::INACCURATE);
+}
+
 TEST_CASE("a state that the problem only reads stays as it is") {
   Court court;
   v1::JudgeOpen open;

@@ -42,9 +42,9 @@ void Race::Add(double candidate, double incumbent) {
   AddLog(std::log(candidate / incumbent));
 }
 
-void Race::AddLog(double log_ratio) { logs_.push_back(log_ratio); }
+void Race::AddLog(double log_ratio) { logs_.push_back(log_ratio - std::log(rule_.may_take)); }
 
-double Race::ratio() const { return std::exp(Median(logs_)); }
+double Race::ratio() const { return std::exp(Median(logs_)) * rule_.may_take; }
 
 Decision Race::decision() const {
   if (static_cast<int>(logs_.size()) >= rule_.fewest_clear &&

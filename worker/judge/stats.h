@@ -41,6 +41,9 @@ class Race {
     double win_confidence = 0.998;
     double lose_confidence = 0.75;
     int most = 41;  // then whoever has not won is the same
+    // Who takes so many times the incumbent's time counts as equal: what is worth that is said by
+    // who races.
+    double may_take = 1;
   };
   explicit Race(const Rule& rule) : rule_(rule) {}
 
@@ -53,6 +56,7 @@ class Race {
   Decision decision() const;
   int samples() const { return static_cast<int>(logs_.size()); }
   double ratio() const;  // median candidate / incumbent; of at least one pair
+  double may_take() const { return rule_.may_take; }
 
  private:
   const Rule rule_;

@@ -63,6 +63,17 @@ TEST_CASE("a race stops early where the difference is plain") {
   CHECK(samples <= 12);
 }
 
+TEST_CASE("who may take longer wins within that, and its ratio is what it took") {
+  Race::Rule rule;
+  rule.may_take = 1.25;
+  for (const double ratio : {1.1, 1.4}) {
+    Race race{rule};
+    while (race.decision() == Decision::kContinue) race.Add(ratio, 1);
+    CHECK((race.decision() == Decision::kFaster) == (ratio < 1.25));
+    CHECK(race.ratio() == Approx(ratio));
+  }
+}
+
 TEST_CASE("equals do not win") {
   int wins = 0, samples = 0;
   for (int seed = 0; seed < 300; ++seed) {

@@ -390,6 +390,8 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
     if (!finding.ok() || !finding->ok()) return finding;
     all.errors.Add(finding->errors);
     all.measured = all.measured && finding->measured;
+    all.nearer = all.nearer || finding->nearer;
+    all.even = all.even || finding->even;
     if (finding->error_ratio > all.error_ratio) {
       all.error_ratio = finding->error_ratio;
       all.worst = finding->worst;

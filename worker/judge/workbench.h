@@ -41,7 +41,10 @@ struct Finding {
   double error_ratio = 0;
   std::string worst;
   bool measured = true;  // against fp64, every output of floats
-  double seconds = 0;    // wall time of the run
+  // Elements missed the tolerance where the reference is as far from the truth: and the answer is
+  // nearer to it by more than chance, or it is not.
+  bool nearer = false, even = false;
+  double seconds = 0;  // wall time of the run
 
   bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
 };
@@ -210,9 +213,10 @@ class Workbench {
   // Why it is not so that elements miss the tolerance because the reference is that far off itself
   // (the answer's error is at most so many times the reference's, as far as can be told from
   // chance, and it is nowhere further from the reference than the errors of both make it); empty:
-  // it is so.
+  // it is so. `nearer`: whether it is nearer to the truth by more than chance; may be null.
   absl::StatusOr<std::string> NotReferencesMiss(int answer, int slot,
-                                                const oracle::Difference& difference, double most);
+                                                const oracle::Difference& difference, double most,
+                                                bool* nearer = nullptr);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
   // The largest of all answers.

@@ -299,12 +299,15 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     }
   }
   if (missed) {
-    const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio);
+    bool nearer = false;
+    const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio, &nearer);
     if (!against.ok()) return against.status();
-    if (against->empty())
+    if (against->empty()) {
       first = -1;
-    else
+      (nearer ? finding.nearer : finding.even) = true;
+    } else {
       absl::StrAppend(&what, ", and ", *against);
+    }
   }
   if (first >= 0) {
     auto where = Describe(tensor, *at.memory, want, first);
@@ -324,7 +327,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
 
 absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
                                                          const oracle::Difference& difference,
-                                                         double most) {
+                                                         double most, bool* nearer) {
   const oracle::Case& drawn = cases_[slot].drawn;
   if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty() ||
       std::isnan(drawn.reference[answer].plain))
@@ -343,6 +346,7 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double excess =
       paired ? oracle::ExcessOf(type, values, drawn.rounded[answer], drawn.exact[answer])
              : std::numeric_limits<double>::infinity();
+  if (nearer != nullptr) *nearer = excess < -kMostExcess;
   bool further = largest > most;
   if (further && excess <= kMostExcess && largest <= kOrdinaryRatio &&
       oracle::LargerOf(type, values, drawn.rounded[answer], drawn.exact[answer]) <= kMostLarger) {

@@ -13,6 +13,7 @@
 //   kMeet             whether these are a cluster, and meet in its shared memory; else what they have goes to memory, and
 //                     attend_combine finishes it
 //   kSection          of the batch, so many are worked on side by side: their keys and values stay in the second-level cache
+//   kOnce             whether a block reads keys and values that no other does
 //   kLaterLonger      whether later queries attend to more keys: they come first
 //   Glue              what is attended to, and where:
 //     int at_q(b), at_k(b), at_v(b), at_out(b)   third coordinates in the maps of Q, K, V and the result
@@ -179,7 +180,7 @@ struct Attend {
         hopper::arrive_expecting(full_k[ring.stage], kBytesK);
 #pragma unroll
         for (int i = 0; i < kBoxes; ++i) {
-          hopper::load_box(keys + ring.stage * kBytesK + i * C::kTileK * hopper::kRowBytes, k, full_k[ring.stage], i * 64,
+          hopper::load_box<C::kOnce>(keys + ring.stage * kBytesK + i * C::kTileK * hopper::kRowBytes, k, full_k[ring.stage], i * 64,
                            step * C::kTileK, of_k);
         }
         if (step == steps.end - 1) {   // behind the first keys: their place is free before that of the last tile's queries
@@ -196,7 +197,7 @@ struct Attend {
         hopper::arrive_expecting(full_v[ring.stage], kBytesV);
 #pragma unroll
         for (int i = 0; i < kBoxesV; ++i) {
-          hopper::load_box(values + ring.stage * kBytesV + i * C::kTileK * hopper::kRowBytes, v, full_v[ring.stage], i * 64,
+          hopper::load_box<C::kOnce>(values + ring.stage * kBytesV + i * C::kTileK * hopper::kRowBytes, v, full_v[ring.stage], i * 64,
                            step * C::kTileK, of_v);
         }
       }

@@ -60,7 +60,7 @@ struct Contract {
   static constexpr int kRowsBrought = !C::kAlongM && !C::kInline && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
   static constexpr int kBytesBrought = kStepBytes - C::kParts * (C::kTileM - kRowsBrought) * hopper::kRowBytes;   // of a step
   static constexpr int kOf = C::Glue::kPair ? 2 : 1;
-  static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
+  static constexpr int kColumns = C::kTileN % 64 == 0 ? 64 : C::kTileN % 32 == 0 ? 32 : 16;   // of a group's rows, finished at a time
   static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
@@ -192,12 +192,13 @@ struct Contract {
   WS_DEVICE void bring_a(const hopper::Map& a, int stage, int part, Tile tile, int k) {
     constexpr int kBeside = C::kInline ? 32 : kStepK;   // elements of 128 bytes
     constexpr int kBoxes = (C::kAlongM ? C::kTileM : kStepK) / kBeside, kBox = (C::kAlongM ? kStepK : C::kTileM) * hopper::kRowBytes;
+    constexpr bool kOnce = kTilesN == 1 && (C::kBatch == 1 || !C::kOneA);   // nobody else wants it
     unsigned char* const to = steps + stage * kStepBytes + part * kBytesA;
     const int batch = (C::kOneA ? 0 : tile.batch) * kPartsA + part;
 #pragma unroll
     for (int i = 0; i < kBoxes; ++i) {
-      if constexpr (C::kAlongM) hopper::load_box(to + i * kBox, a, full[stage], tile.m + i * kBeside, k, batch);
-      else hopper::load_box(to + i * kBox, a, full[stage], k + i * kBeside, tile.m, batch);
+      if constexpr (C::kAlongM) hopper::load_box<kOnce>(to + i * kBox, a, full[stage], tile.m + i * kBeside, k, batch);
+      else hopper::load_box<kOnce>(to + i * kBox, a, full[stage], k + i * kBeside, tile.m, batch);
     }
   }
 
@@ -206,20 +207,22 @@ struct Contract {
     unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * (kBytesB / kOf);
     const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + (kOf == 1 ? part : 0);
     constexpr int kShare = kTileColumns / C::kCluster;   // of B, by each block
+    constexpr bool kOnce = kTilesM == 1 && (C::kBatch == 1 || !C::kOneB);   // nobody else wants it
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
-      bring_shared(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
+      bring_shared<kOnce>(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
     } else {
 #pragma unroll
       for (int i = 0; i < kShare / 64; ++i) {
-        bring_shared(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
+        bring_shared<kOnce>(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
       }
     }
   }
 
+  template <bool ONCE>
   WS_DEVICE void bring_shared(unsigned char* to, const hopper::Map& map, int stage, int x, int y, int z) {
     if constexpr (C::kCluster == 1) {
-      hopper::load_box(to, map, full[stage], x, y, z);
+      hopper::load_box<ONCE>(to, map, full[stage], x, y, z);
     } else {
       hopper::load_box_to(to, map, full[stage], (1 << C::kCluster) - 1, x, y, z);
     }

@@ -120,8 +120,20 @@ WS_DEVICE void prefetch(const Map& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// The box that begins at element (x, y, z), x innermost; places outside of the tensor come as zero.
+// The box that begins at element (x, y, z), x innermost; places outside of the tensor come as zero. ONCE: nobody else wants it:
+// it goes from the second-level cache first, and what others left there stays (and need not be written back for it).
+template <bool ONCE = false>
 WS_DEVICE void load_box(void* to, const Map& map, Barrier& barrier, int x, int y, int z) {
+  if constexpr (ONCE) {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(
+            shared_address(to)),
+        "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z), "l"(policy)
+        : "memory");
+    return;
+  }
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
           shared_address(to)),

@@ -119,7 +119,8 @@ void Fusion::StoreRepeated(const std::vector<int>& needed) {
       total = std::min(total, DistinctLoads(node, inlined));
     if (total > kMaxLoadsOfOutput) {
       for (const auto& e : distinct) {
-        if (inlined(e->tensor) && loads[e->tensor] > 1) stored_.insert(e->tensor);
+        if (inlined(e->tensor) && loads[e->tensor] > 1)
+          stored_.insert(SameInMemory(graph_, e->tensor));
       }
       total = static_cast<int64_t>(distinct.size());
     }
@@ -197,7 +198,8 @@ void Fusion::StoreSmallResults(const std::vector<graph::ExprPtr>& loads) {
       points = std::max(points, Product(reduce.axes) * Product(reduce.reduce_axes));
     }
     // Of a large table few lines may be read, and a product has more points than elements.
-    if (graph_.tensors[t].elements() * kSmallPart <= std::min(largest, points)) stored_.insert(t);
+    if (graph_.tensors[t].elements() * kSmallPart <= std::min(largest, points))
+      stored_.insert(SameInMemory(graph_, t));
   }
 }
 

@@ -121,6 +121,16 @@ int ViewedBy(const graph::Graph& graph, int tensor) {
   return tensor;
 }
 
+int SameInMemory(const graph::Graph& graph, int tensor) {
+  const auto any = [](int) { return true; };
+  while (IsMap(graph, tensor)) {
+    const int source = ReshapeOf(graph, tensor, any);
+    if (source < 0 || !IsMap(graph, source)) break;
+    tensor = source;
+  }
+  return tensor;
+}
+
 bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
                const Target& target, std::vector<int>* to_store) {
   const graph::Node& reduce = graph.nodes[node];
@@ -133,11 +143,11 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
   std::set<int> written_out;
   for (const ExprPtr& factor : reduce.value->args) {
     const int tensor = TensorOf(factor);
-    if (tensor >= 0 && IsMap(graph, tensor) && stored.count(tensor) == 0 &&
-        IsBetterWrittenOut(graph, reduce, tensor, *form, stored, target))
-      written_out.insert(tensor);
+    if (tensor < 0 || !IsMap(graph, tensor) || stored.count(tensor) > 0) continue;
+    if (!IsBetterWrittenOut(graph, reduce, tensor, *form, stored, target)) continue;
+    to_store->push_back(SameInMemory(graph, tensor));
+    written_out.insert(tensor);
   }
-  to_store->insert(to_store->end(), written_out.begin(), written_out.end());
   if (target.tensor_products_per_second == 0) return true;
   // A, B and the factors may stand in either order.
   for (const ExprPtr& factor : reduce.value->args) {

@@ -13,6 +13,10 @@ namespace warpsmith::codegen {
 // What a tensor is a view of, through any number of maps that only move elements.
 int ViewedBy(const graph::Graph& graph, int tensor);
 
+// The first tensor that lies in memory as this one, of those it is a view of through maps that move
+// nothing. Who wants a view in memory has that written: others may view it otherwise.
+int SameInMemory(const graph::Graph& graph, int tensor);
+
 // Whether the node is a product of matrices where the tensors of `stored` and all inputs are in
 // memory. `to_store`: maps of 16 bits that its operands are views of, which the copy engine brings
 // from memory, if somebody writes them there (of a concatenation its parts, where it can bring

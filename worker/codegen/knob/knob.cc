@@ -58,7 +58,8 @@ bool Holds(const KnobRow& row, int64_t value) {
     case v1::Knob::DOUBLING:
       return IsPowerOfTwo(value);
     case v1::Knob::HALVES:
-      return IsPowerOfTwo(value) || (value % 3 == 0 && value > 3 && IsPowerOfTwo(value / 3));
+      return IsPowerOfTwo(value) || (value % 3 == 0 && value > 3 && IsPowerOfTwo(value / 3)) ||
+             value % 16 == 0;
     case v1::Knob::WARPS:
       return value % 32 == 0;
     case v1::Knob::CHOICE:
@@ -78,7 +79,8 @@ std::string DomainOf(const KnobRow& row) {
       return text;
     }
     case v1::Knob::HALVES:
-      return StrCat("a power of two or halfway to the next, from ", row.low, " to ", row.high);
+      return StrCat("a power of two, halfway to the next or a multiple of 16, from ", row.low,
+                    " to ", row.high);
     case v1::Knob::WARPS:
       return StrCat("a multiple of 32 from ", row.low, " to ", row.high);
     default:

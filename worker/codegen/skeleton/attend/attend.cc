@@ -435,6 +435,9 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   const bool meets = Meets(form, knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool bf16 = form.type == graph::DType::kBF16;
   const std::string config = StrCat(writer.glue(), "_tiles");
+  // Each tile has keys of its own, and no other has them.
+  const bool once = TilesOf(form, knobs) == form.batch && form.k.outers == form.batch &&
+                    form.v.outers == form.batch;
   // Beside the struct, for each kernel is compiled by itself.
   const std::string tiles =
       StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),
@@ -445,7 +448,7 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
              ";\n  static constexpr int kTileQ = ", rows, ", kTileK = ", knobs.keys(),
              ", kStages = ", knobs.stages(), ", kSection = ", knobs.section(),
              ", kSplit = ", knobs.split(), ";\n  static constexpr bool kMeet = ", Bool(meets),
-             ", kLaterLonger = ", Bool(form.later_longer()), ";\n};\n");
+             ", kLaterLonger = ", Bool(form.later_longer()), ", kOnce = ", Bool(once), ";\n};\n");
   writer.Struct(StrCat(text.str(), tiles), parameters);
   const auto map = [&](const char* name, const AttendPlaces& at, int64_t box_rows) {
     return KernelArgument{StrCat("const __grid_constant__ ws::hopper::Map map_", name), -1,

@@ -2,6 +2,7 @@
 // are estimated to take (estimate.cc).
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -38,9 +39,10 @@ constexpr int64_t kMostTensorSums = 128;
 // Blocks of a multiprocessor, where registers of each are enough: sums of a thread times blocks.
 constexpr int kMostBlocksOfSm = 4;
 constexpr int64_t kMostSumsOfSm = 128;
-// Columns of a tile between powers of two, and the most of one that a group multiplies alone: 192
-// sums a thread.
-constexpr int kMidColumns = 192;
+// Columns of a tile that are no power of two: a multiple of these, where its blocks bring rows of
+// the operand, of which a pattern in shared memory has eight; and the most of a tile that a group
+// multiplies alone, 192 sums a thread.
+constexpr int kLeastBetween = 64, kColumnsUnit = 16, kMostOfTurn = 192, kWidest = 256;
 // Blocks of a cluster whose blocks share K, at most.
 constexpr int kMostMeeting = 8;
 // Tiles below each other, and waves of them, of which one more is little.
@@ -127,6 +129,19 @@ int64_t SharedOf(const v1::ContractKnobs& knobs, const Target& target) {
                   target.shared_per_sm / knobs.blocks_per_sm() - kReservedShared);
 }
 
+// Columns of a tile that is as wide as it has to be come in these: each of two products has whole
+// patterns, and what is summed is summed over halves of 64 columns.
+int UnitBetween(const ContractForm& form) {
+  return form.summed >= 0 ? 4 * kColumnsUnit : form.pair ? 2 * kColumnsUnit : kColumnsUnit;
+}
+// Whether a tile may have columns that are no power of two.
+bool MayLieBetween(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const Sides sides = SidesOf(form, knobs);
+  return (knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_FP8) &&
+         !ScalesRuns(form, knobs.math()) && IsPowerOfTwo(sides.tile_rows) &&
+         sides.tile_columns >= kLeastBetween && sides.tile_columns % UnitBetween(form) == 0;
+}
+
 // What is wrong with knobs that are all set; empty: nothing.
 std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const int64_t run = RunOf(form, knobs), sums = int64_t{knobs.tile_m()} * knobs.tile_n();
@@ -175,12 +190,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
   const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
   for (int tile : {knobs.tile_m(), knobs.tile_n()}) {
-    const bool between = (knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_FP8) &&
-                         sides.tile_columns == kMidColumns && IsPowerOfTwo(sides.tile_rows);
-    if (!IsPowerOfTwo(tile) && !between)
+    if (!IsPowerOfTwo(tile) && !MayLieBetween(form, knobs))
       return StrCat("tiles of ", knobs.tile_m(), " x ", knobs.tile_n(), "; between powers of two ",
-                    "there is ", of_columns, " of ", kMidColumns,
-                    " of PRODUCT_TENSOR and PRODUCT_FP8");
+                    "there are multiples of ", UnitBetween(form), " from ", kLeastBetween,
+                    " on as ", of_columns,
+                    " of PRODUCT_TENSOR and PRODUCT_FP8, but for scales of runs");
   }
   if (ScalesRuns(form, knobs.math()) &&
       (knobs.run() == 0 || form.apart.run % knobs.run() != 0 || knobs.run() % kPlainStep != 0))
@@ -210,9 +224,9 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (knobs.blocks_per_sm() > 1 && of_thread * groups * knobs.blocks_per_sm() > kMostSumsOfSm)
     return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
                   "; threads have no registers for ", of_thread, " sums in so many blocks");
-  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMidColumns || run > 0))
+  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMostOfTurn || run > 0))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
-                  kMidColumns, " columns each, added up in one run");
+                  kMostOfTurn, " columns each, added up in one run");
   if (knobs.tail() > 1) {
     const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
     if (knobs.cluster() != 1 || knobs.split() != 1 || knobs.turns() != 1)
@@ -224,8 +238,9 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   }
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
-  // Boxes of an operand whose neighbours are columns have 64 of them.
-  const int columns = MayLieAlongColumns(form, knobs) ? 64 : 16;
+  // Boxes of an operand whose neighbours are columns have 64 of them; rows come in patterns of
+  // eight.
+  const int columns = MayLieAlongColumns(form, knobs) ? 64 : 8;
   if (sides.own_columns() % (columns * knobs.cluster()) != 0)
     return StrCat(of_columns, " is ", sides.tile_columns,
                   form.pair ? ", half of it of each product" : "", "; ", knobs.cluster(),
@@ -262,7 +277,8 @@ int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
 // there for its neighbour alone costs little.
 int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const Sides sides = SidesOf(form, knobs);
-  const bool divides = sides.own_columns() % (MayLieAlongColumns(form, knobs) ? 128 : 32) == 0;
+  const bool divides = sides.own_columns() >= 32 &&
+                       sides.own_columns() % (MayLieAlongColumns(form, knobs) ? 128 : 16) == 0;
   const int64_t down = CeilDiv(sides.rows, sides.tile_rows);
   return divides && (down % 2 == 0 || down > kRowsOfAny) ? 2 : 1;
 }
@@ -313,6 +329,24 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   if (knobs.raster() == 0) knobs.set_raster(RasterOf(form, knobs, target));
 }
 
+// Columns of tiles that are no power of two and fill the result: so many of them beside each other
+// are as wide as it is, but for less than a unit each. Of many waves the last is little of all, and
+// none is wanted.
+std::vector<int> FittingColumns(const ContractForm& form, const v1::ContractKnobs& knobs,
+                                const Target& target) {
+  const Sides sides = SidesOf(form, knobs);
+  const int64_t wide = sides.columns * form.of(), unit = UnitBetween(form);
+  const int64_t down = CeilDiv(sides.rows, kMostGroups * kGroupRows) * form.batch;
+  std::vector<int> all;
+  for (int64_t across = CeilDiv(wide, kWidest); down * across <= kManyWaves * target.sm_count;
+       ++across) {
+    const int columns = static_cast<int>(CeilDiv(CeilDiv(wide, across), unit) * unit);
+    if (columns < (across == 1 ? kLeastBetween : kWidest / 2)) break;
+    if (!IsPowerOfTwo(columns) && (all.empty() || all.back() != columns)) all.push_back(columns);
+  }
+  return all;
+}
+
 // Tiles to choose among.
 std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const Target& target) {
   if (math == v1::PRODUCT_FEW) {
@@ -337,6 +371,9 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   std::vector<Shape> tiles(std::begin(kTensorTiles), std::end(kTensorTiles));
   v1::ContractKnobs knobs;
   knobs.set_math(math);
+  if (math == v1::PRODUCT_TENSOR || math == v1::PRODUCT_FP8) {
+    for (int columns : FittingColumns(form, knobs, target)) tiles.push_back({128, columns});
+  }
   if (SidesOf(form, knobs).turned) {
     for (Shape& tile : tiles) std::swap(tile.m, tile.n);
   }
@@ -496,7 +533,8 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const Sides sides = SidesOf(form, knobs);
   const int64_t step =
       PartsOf(knobs.math()) * (int64_t{sides.tile_rows} + sides.tile_columns) * kRowBytes;
-  const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
+  const int box_columns = std::gcd(sides.tile_columns, 64);
+  const int64_t box = int64_t{4} * kGroupRows * box_columns;
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
