@@ -60,7 +60,8 @@ struct Contract {
   static constexpr int kRowsBrought = !C::kAlongM && !C::kInline && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
   static constexpr int kBytesBrought = kStepBytes - C::kParts * (C::kTileM - kRowsBrought) * hopper::kRowBytes;   // of a step
   static constexpr int kOf = C::Glue::kPair ? 2 : 1;
-  static constexpr int kColumns = C::kTileN % 64 == 0 ? 64 : C::kTileN % 32 == 0 ? 32 : 16;   // of a group's rows, finished at a time
+  static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
+  static constexpr int kBoxes = (C::kTileN + kColumns - 1) / kColumns;   // of a tile; the last may have fewer
   static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
@@ -188,11 +189,15 @@ struct Contract {
     if constexpr (kOfCluster > 1) sync_cluster(); else __syncthreads();
   }
 
+  // Whether so many rows along K are few enough for them to go from the cache first: of many times its size attention with such
+  // boxes took 1 % longer.
+  static WS_DEVICE constexpr bool is_little(long long rows) { return rows * C::kK * C::kBatch * C::Type::kBytes <= 200ll << 20; }
+
   // One part of A's step at k: boxes of 128 bytes by rows, or by so many of K.
   WS_DEVICE void bring_a(const hopper::Map& a, int stage, int part, Tile tile, int k) {
     constexpr int kBeside = C::kInline ? 32 : kStepK;   // elements of 128 bytes
     constexpr int kBoxes = (C::kAlongM ? C::kTileM : kStepK) / kBeside, kBox = (C::kAlongM ? kStepK : C::kTileM) * hopper::kRowBytes;
-    constexpr bool kOnce = kTilesN == 1 && (C::kBatch == 1 || !C::kOneA);   // nobody else wants it
+    constexpr bool kOnce = kTilesN == 1 && (C::kBatch == 1 || !C::kOneA) && is_little(C::kM);   // nobody else wants it
     unsigned char* const to = steps + stage * kStepBytes + part * kBytesA;
     const int batch = (C::kOneA ? 0 : tile.batch) * kPartsA + part;
 #pragma unroll
@@ -207,7 +212,7 @@ struct Contract {
     unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * (kBytesB / kOf);
     const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + (kOf == 1 ? part : 0);
     constexpr int kShare = kTileColumns / C::kCluster;   // of B, by each block
-    constexpr bool kOnce = kTilesM == 1 && (C::kBatch == 1 || !C::kOneB);   // nobody else wants it
+    constexpr bool kOnce = kTilesM == 1 && (C::kBatch == 1 || !C::kOneB) && is_little(C::kN);   // nobody else wants it
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
       bring_shared<kOnce>(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
@@ -617,7 +622,7 @@ struct Contract {
       return lines < kLines ? lines : kLines;
     }
     static WS_DEVICE bool is_inside(Tile tile, int first_column, int at) {
-      return C::kTurned ? tile.m + at < C::kM : tile.n + first_column + at < C::kN;
+      return C::kTurned ? tile.m + at < C::kM : first_column + at < kTileColumns && tile.n + first_column + at < C::kN;
     }
   };
   template <bool MEET>
@@ -856,7 +861,8 @@ struct Contract {
         box[place_in_box(place.row, place.column)] = sums[from];
         box[place_in_box(place.row, place.column + 1)] = sums[from + 1];
       } else {
-        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[from], sums[from + 1]);
+        // Of a tile's last box behind its columns there are none, and nobody reads them.
+        if (from < C::kTileN / 2) *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[from], sums[from + 1]);
       }
     }
   }
@@ -873,7 +879,7 @@ struct Contract {
     Totals totals;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
-    for (int c = 0; c < C::kTileN / kColumns; ++c) {
+    for (int c = 0; c < kBoxes; ++c) {
       Raws<MEET> raws;
       if constexpr (!kBoxAhead) read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
@@ -889,7 +895,7 @@ struct Contract {
       }
       if constexpr (kBoxAhead) {
         raws = ahead.raws;
-        const bool last = c + 1 == C::kTileN / kColumns;
+        const bool last = c + 1 == kBoxes;
         ahead.read(*this, end, last ? next : tile, last ? 0 : (c + 1) * kBoxColumns);
       }
       if constexpr (kTotals) finish_and_total(group, box, tile, c * kBoxColumns, end, raws, totals);
@@ -904,9 +910,9 @@ struct Contract {
 
   // The same of the last tile of blocks that meet, where its boxes fit what steps had: all of them at once, since to meet takes
   // some 2.5 us (of an H200) whatever there is to read.
-  static constexpr bool kOnce = kMeets && C::kLast && kGroups * (C::kTileN / kColumns) * kBoxBytes <= C::kStages * kStepBytes;
+  static constexpr bool kOnce = kMeets && C::kLast && kGroups * kBoxes * kBoxBytes <= C::kStages * kStepBytes;
   WS_DEVICE void store_at_once(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
-    constexpr int kBoxes = C::kTileN / kColumns, kBox = kBoxBytes / sizeof(float);
+    constexpr int kBox = kBoxBytes / sizeof(float);
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(steps) + group * kBoxes * kBox;
     float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes)) + kBox;

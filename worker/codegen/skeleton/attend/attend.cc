@@ -33,6 +33,10 @@ constexpr int kCombineThreads = 128;
 // heads, the more tiles of one length there are. Causal, 4 x 16 x 4,096 x 128 on an H200: 485 us
 // with 16 of them, 545 with 8.
 constexpr double kSectionPart = 2.0 / 3;
+// Keys and values, in sizes of that cache, up to which to have them go from it first is worth it:
+// what others wrote stays there. Of an H200, decoding 33 MB 20.6 us and then 19.2, 134 MB 48.3 and
+// 46.6, 1.1 GB 267 and 269.7, 4.3 GB 1,020 and 1,027.
+constexpr double kOnceOfCache = 4;
 // What a kernel takes, fitted to some thirty configurations on an H200, second-level cache flushed
 // (docs/results, "attention", short rows and decoding). Of the tensor cores' rate, what products
 // reach that nothing waits for, and a group's turn to multiply, of a step; weights of a
@@ -435,9 +439,13 @@ absl::Status Write(const Analysis& group, const AttendForm& form, const v1::Grou
   const bool meets = Meets(form, knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool bf16 = form.type == graph::DType::kBF16;
   const std::string config = StrCat(writer.glue(), "_tiles");
-  // Each tile has keys of its own, and no other has them.
+  // Each tile has keys of its own, and no other has them. Where they are many times the cache it is
+  // not worth it.
+  const double bytes = 2.0 * static_cast<double>(form.batch * form.keys) *
+                       static_cast<double>(form.head + form.head_v);
   const bool once = TilesOf(form, knobs) == form.batch && form.k.outers == form.batch &&
-                    form.v.outers == form.batch;
+                    form.v.outers == form.batch &&
+                    bytes <= kOnceOfCache * static_cast<double>(target.l2_bytes);
   // Beside the struct, for each kernel is compiled by itself.
   const std::string tiles =
       StrCat("struct ", config, " {\n  using Glue = ", writer.glue(),

@@ -441,7 +441,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   } else {
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
     const double moving = tile * sizeof(float) / pace.end_bytes_per_second;
-    const double making = tile * form.end_steps * target.sm_count / target.operations_per_second;
+    const double making =
+        tile / form.of() * form.end_steps * target.sm_count / target.operations_per_second;
     const bool one_group = SidesOf(form, knobs).tile_rows == kGroupRows;
     const double beside = PartsOf(knobs.math()) == 2 ? kEndBesideParts : 1;
     const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] * beside +

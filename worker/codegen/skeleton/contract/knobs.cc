@@ -2,7 +2,6 @@
 // are estimated to take (estimate.cc).
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -533,8 +532,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const Sides sides = SidesOf(form, knobs);
   const int64_t step =
       PartsOf(knobs.math()) * (int64_t{sides.tile_rows} + sides.tile_columns) * kRowBytes;
-  const int box_columns = std::gcd(sides.tile_columns, 64);
-  const int64_t box = int64_t{4} * kGroupRows * box_columns;
+  const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
