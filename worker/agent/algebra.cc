@@ -1,8 +1,11 @@
 // Algebra: rewrites of the graph that hold for every input. Each applicable one is a move, and so
 // is taking back one that was applied.
+#include <map>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/regroup.h"
 
@@ -25,7 +28,7 @@ class Algebra : public Specialist {
       Add(state, rewrites, RuleOf(rewrite), "", rewrite, 0.3, actions);
     }
     for (int drop = 0; drop < state.schedule.rewrites_size(); ++drop) {
-      google::protobuf::RepeatedPtrField<std::string> rewrites;
+      Rewrites rewrites;
       for (int i = 0; i < state.schedule.rewrites_size(); ++i) {
         if (i != drop) *rewrites.Add() = state.schedule.rewrites(i);
       }
@@ -36,10 +39,27 @@ class Algebra : public Specialist {
   }
 
  private:
-  static void Add(const State& state,
-                  const google::protobuf::RepeatedPtrField<std::string>& rewrites,
-                  const std::string& kind, const std::string& from, const std::string& to,
-                  double prior, std::vector<Action>& actions) {
+  using Rewrites = google::protobuf::RepeatedPtrField<std::string>;
+
+  // The default schedule of the graph as rewritten; made once, since each state asks for much the
+  // same and a layer's takes half a second.
+  const v1::Schedule& DefaultOf(const State& state, const Rewrites& rewrites,
+                                const graph::Graph& rewritten) const {
+    if (known_of_ != state.original) {
+      known_.clear();
+      known_of_ = state.original;
+    }
+    const auto [known, is_new] = known_.try_emplace(absl::StrJoin(rewrites, "\n"));
+    if (is_new) {
+      known->second = codegen::DefaultSchedule(rewritten, state.target);
+      *known->second.mutable_rewrites() = rewrites;
+    }
+    return known->second;
+  }
+
+  void Add(const State& state, const Rewrites& rewrites, const std::string& kind,
+           const std::string& from, const std::string& to, double prior,
+           std::vector<Action>& actions) const {
     auto graph = codegen::Rewrite(*state.original, rewrites);
     if (!graph.ok()) return;  // a later rewrite needs the one that is taken back
     Action action;
@@ -49,12 +69,15 @@ class Algebra : public Specialist {
     action.key = action.name;
     action.from = from;
     action.to = to;
-    action.schedule = codegen::DefaultSchedule(*graph, state.target);
-    *action.schedule.mutable_rewrites() = rewrites;
+    action.schedule = DefaultOf(state, rewrites, *graph);
     KeepKnobs(state.schedule, action.schedule);
     action.prior = prior;
     actions.push_back(std::move(action));
   }
+
+  // Of the graph that known_of_ is.
+  mutable std::shared_ptr<const graph::Graph> known_of_;
+  mutable std::map<std::string, v1::Schedule> known_;
 };
 
 }  // namespace

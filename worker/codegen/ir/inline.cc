@@ -221,7 +221,8 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
   }
   const bool indexed =
       node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
-  if (access_.write_out && !indexed && elements <= kMaxWrittenOut &&
+  const int64_t most = in_loops_ > 0 ? kMaxWrittenOutInLoop : kMaxWrittenOut;
+  if (access_.write_out && !indexed && elements <= most &&
       written_out_ * elements <= kMaxWrittenOutTogether) {
     written_out_ *= elements;
     auto total = WrittenOut(node, at, 0, guard);
@@ -243,7 +244,9 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
                                                    "' is nested too deeply "
                                                    "in one kernel; make it a group of its own"));
   }
+  ++in_loops_;
   auto body = Build(node.value, env, guard);
+  --in_loops_;
   if (!body.ok()) return body;
   // Both outputs of an argmax come from one loop.
   if (indexed) {

@@ -18,7 +18,9 @@ namespace warpsmith::codegen {
 inline constexpr int64_t kMaxSerialElements = 4096;
 // A reduce is written out (all its elements in one expression) up to this many elements.
 inline constexpr int64_t kMaxWrittenOut = 64;
-// The same of reduces within each other, all together.
+// The same of one within another's loop, which the compiler unrolls if it wants to; and of reduces
+// within each other, all together.
+inline constexpr int64_t kMaxWrittenOutInLoop = 16;
 inline constexpr int64_t kMaxWrittenOutTogether = 256;
 
 // How tensors that are not inlined are had.
@@ -74,6 +76,7 @@ class Inliner {
   absl::flat_hash_map<Key, ValuePtr> memo_;
   std::unordered_map<int, std::vector<Variable>> loops_;  // of reduces in the thread, by node
   int64_t written_out_ = 1;  // elements of reduces that are being written out, within each other
+  int in_loops_ = 0;  // of sums that what is built stands within
 };
 
 }  // namespace warpsmith::codegen

@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) boxes(const __grid_constant__ 
     load_box(box, x, come, column, row, 0);
   }
   __syncthreads();
-  wait(come, 0);
+  wait(come, 0, "come", 0);
   for (int i = threadIdx.x; i < 16 * 32; i += 128) {
     int* at = reinterpret_cast<int*>(box + swizzled(i / 32, i % 32 * 4));
     if ((column + i % 32 >= 40 || row + i / 32 >= 50) && *at != 0) atomicAdd(outside, 1);
