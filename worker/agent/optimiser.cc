@@ -91,6 +91,7 @@ class Slice {
     std::shared_ptr<Node> node;        // what it becomes if it is right
     std::optional<Proposal> proposal;  // absent for schedules to start from
     std::string known_as;              // to the planner, from earlier slices; "": as this trial
+    bool beside = false;               // a start that is tried beside one that is right
     std::vector<v1::Plan> plans;
     base::Instant proposed;
     std::future<Evaluated> answer;  // or it was never submitted:
@@ -222,8 +223,9 @@ class Slice {
                        "one kernel for each node");
   }
 
+  // `beside`: something is right already, and moves go on from there until this is better.
   absl::Status SubmitStart(const v1::Schedule& schedule, const std::string& action,
-                           const std::string& known_as = "") {
+                           const std::string& known_as = "", bool beside = false) {
     auto plans = Lower(schedule);
     if (!plans.ok()) return plans.status();
     auto state = MakeState(main_, schedule, options_.target);
@@ -233,8 +235,9 @@ class Slice {
     node->state.light_us = opened_.light_us();
     node->state.roof = roof_;
     history_.Claim(schedule);
-    history_.Start(node);
+    if (!beside) history_.Start(node);
     Flight flight;
+    flight.beside = beside;
     flight.trial = NewTrial(schedule);
     flight.trial.set_action(action);
     flight.trial.mutable_move()->set_kind("start");
@@ -423,7 +426,8 @@ class Slice {
     Conclude(flight, answer);
     const bool start = !flight.proposal.has_value();
     if (start && !IsRight(answer.verdict)) StartAgain(flight, answer);
-    if ((start || answer.verdict == v1::ACCEPTED) && best_.trial().accuracy().even()) StartNearer();
+    if (!draining_ && (start || answer.verdict == v1::ACCEPTED) && best_.trial().accuracy().even())
+      StartNearer();
     return absl::OkStatus();
   }
 
@@ -477,7 +481,7 @@ class Slice {
     SetBaselines(opened_.baselines(), best_);
     Explain();
     // What earlier slices found is not news.
-    if (flight.proposal.has_value() || !lease_.incumbent().has_solution()) {
+    if (flight.proposal.has_value() || flight.beside || !lease_.incumbent().has_solution()) {
       improved_ = true;
       reporter_.OnIncumbent(best_);
     }
@@ -510,7 +514,9 @@ class Slice {
   void StartNearer() {
     while (const auto schedule = Starts().NextNearer()) {
       if (history_.Tried(*schedule)) continue;
-      if (SubmitStart(*schedule, "nearer to the truth than a start that is right by chance").ok())
+      if (SubmitStart(*schedule, "nearer to the truth than a start that is right by chance", "",
+                      /*beside=*/true)
+              .ok())
         return;
     }
   }
@@ -525,6 +531,7 @@ class Slice {
 
   // Gives up what is under way; what the judge has begun is still recorded.
   absl::Status Drain() {
+    draining_ = true;
     evaluator_.Abandon();
     while (!flights_.empty()) {
       if (auto status = Take(); !status.ok()) return status;
@@ -561,6 +568,9 @@ class Slice {
     }
     if (final->verdict().timing().median_us() > 0) {
       *best_.mutable_trial()->mutable_timing() = final->verdict().timing();
+    }
+    if (final->verdict().accuracy().even()) {
+      best_.mutable_trial()->mutable_accuracy()->set_even(true);
     }
     if (final->verdict().times().graph_us() > 0) {
       *best_.mutable_times() = final->verdict().times();
@@ -646,7 +656,8 @@ class Slice {
   int since_incumbent_ = 0;
   int judge_failures_ = 0;                  // in a row
   int start_failures_ = 0;                  // of the judge on schedules to start from
-  std::optional<StartsAfterWrong> starts_;  // since a start was not right
+  std::optional<StartsAfterWrong> starts_;  // since a start was not right, or by chance
+  bool draining_ = false;                   // nothing new is begun
   bool started_again_ = false;              // since a start was wrong
   int64_t trial_number_ = 0;
   base::Instant search_started_;

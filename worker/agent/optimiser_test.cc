@@ -371,6 +371,47 @@ TEST_CASE("beside a start that is right by chance who is nearer to the truth is 
   CHECK(bench.recorder.incumbents.back().trial().accuracy().even() == !nearer);
 }
 
+TEST_CASE("who is nearer to the truth is told though earlier slices found something", "[agent]") {
+  const v1::Problem problem =
+      MakeProblem("chain", {"input x: bf16[1024, 4096] ~ normal",
+                            "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
+                            "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)", "output y"});
+  const auto unrounded = [](const v1::Schedule& schedule) {
+    return schedule.groups(0).precision().unrounded();
+  };
+  Bench before(problem);
+  before.evaluator.wrong = unrounded;
+  before.evaluator.even = [](const v1::Schedule&) { return true; };
+  REQUIRE(before.Run().ok());
+  REQUIRE_FALSE(before.recorder.incumbents.empty());
+  const v1::Incumbent& found = before.recorder.incumbents.back();
+  CHECK(found.trial().accuracy().even());
+  Bench now(problem);
+  *now.lease.mutable_incumbent() = found;
+  now.evaluator.even = [&](const v1::Schedule& schedule) { return !unrounded(schedule); };
+  REQUIRE(now.Run().ok());
+  REQUIRE_FALSE(now.recorder.incumbents.empty());
+  CHECK_FALSE(now.recorder.incumbents.back().trial().accuracy().even());
+  CheckChain(now.recorder.incumbents, found.trial().id());
+}
+
+TEST_CASE("moves go on from the best where a start beside it is worse", "[agent]") {
+  const v1::Problem problem =
+      MakeProblem("chain", {"input x: bf16[1024, 4096] ~ normal",
+                            "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
+                            "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)", "output y"});
+  const auto gains = [&](bool even) {
+    Bench bench(problem);
+    bench.evaluator.even = [even](const v1::Schedule&) { return even; };
+    bench.evaluator.wrong = [](const v1::Schedule& schedule) {
+      return schedule.groups(0).precision().unrounded();
+    };
+    REQUIRE(bench.Run().ok());
+    return bench.best_us();
+  };
+  CHECK(gains(true) <= 1.02 * gains(false));
+}
+
 TEST_CASE("after a wrong start no two products are made together that tensor cores would not",
           "[agent]") {
   const v1::Problem problem = MakeProblem(

@@ -66,13 +66,12 @@ std::optional<v1::Schedule> StartsAfterWrong::Next() {
 
 std::optional<v1::Schedule> StartsAfterWrong::NextNearer() {
   constexpr int kLast = 5, kRounded[] = {0, 2};  // of InOrder
-  const double first = SecondsOf(first_).value_or(0);
   while (next_ <= kLast) {
     const bool rounded = absl::c_linear_search(kRounded, next_);
     auto start = InOrder();
     if (rounded || !start) continue;
-    const auto seconds = SecondsOf(*start);
-    if (seconds && *seconds <= kMostOfNearer * first) return start;
+    const auto seconds = SecondsOf(*start), first = SecondsOf(first_);
+    if (seconds && first && *seconds <= kMostOfNearer * *first) return start;
   }
   return std::nullopt;
 }

@@ -87,6 +87,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
+    nearer_ = nearer_ || (entry->nearer && !entry->even);
     incumbent_ = std::move(entry);
     since_redraw_ = 0;
   }
@@ -118,6 +119,11 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
 
   if (request.reinstall()) {
+    // How near it is to the truth was forgotten, and is seen in some cases alone.
+    for (int round = 1; round < cases_; ++round) {
+      finding = Screen(*entry, round);
+      if (!finding.ok() || !finding->ok()) return finding;
+    }
     finding = TimeAlone(*entry, kFewestSamples, options_.race_limit, &samples->candidate);
     if (finding.ok() && finding->ok()) {
       finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
@@ -127,10 +133,10 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
-    finding = NoMoreByChance(*entry, 1);
+    finding = NoMoreByChance(*entry, nullptr);
     if (!finding.ok() || !finding->ok()) return finding;
     Race::Rule rule = options_.race;
-    if (incumbent_->even && !entry->even) rule.may_take = kNearerMayTake;
+    if (incumbent_->even && entry->nearer && !entry->even) rule.may_take = kNearerMayTake;
     race.emplace(rule);
     finding = RunRace(*entry, *race, kQuickPairs, samples);
     if (!finding.ok() || !finding->ok()) return finding;
@@ -147,7 +153,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   for (size_t b = 0; b < benches_.size(); ++b) entry->median[b] = Median(samples->candidate[b]);
   Finding believed = Believe(*entry);
   if (!believed.ok()) return believed;
-  if (race) believed = NoMoreByChance(*entry, race->may_take());
+  if (race) believed = NoMoreByChance(*entry, &*race);
   if (!believed.ok()) return believed;
   if (race && race->decision() != Decision::kFaster) {
     return Against(
@@ -158,7 +164,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
-  if (race) finding = NoMoreByChance(*entry, race->may_take());
+  if (race) finding = NoMoreByChance(*entry, &*race);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -170,11 +176,18 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
 }
 
-Finding Judge::NoMoreByChance(const Entry& entry, double may_take) const {
-  if (!entry.even || (may_take <= 1 && (incumbent_->even || !incumbent_->nearer))) return Finding();
-  return Against(v1::INACCURATE,
-                 "it misses the tolerance as far as the reference is from the truth, and is no "
-                 "nearer to it by more than chance, as the incumbent is");
+Finding Judge::NoMoreByChance(const Entry& entry, const Race* race) const {
+  if (!entry.even) return Finding();
+  if (nearer_) {
+    return Against(v1::INACCURATE,
+                   "it misses the tolerance as far as the reference is from the truth, and is no "
+                   "nearer to it by more than chance, as an incumbent was");
+  }
+  if (race == nullptr || race->may_take() == 1 || race->ratio() < 1) return Finding();
+  return Against(v1::SLOWER,
+                 absl::StrFormat("%.3f times the incumbent's time: more was allowed as long as it "
+                                 "was nearer to the truth, which on other inputs it is not",
+                                 race->ratio()));
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {

@@ -22,7 +22,8 @@ namespace ws {
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out. kInline: A is brought as
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
 // of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
-// are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kOneA, kOneB: it is the same for all batches.
+// are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kOneA, kOneB: it is the same for all batches. kOnceA, kOnceB: one tile alone reads
+// of it what it reads.
 // kTurns: groups do not
 // share a tile but take turns, each finishing its own while the other multiplies. kTail: where a last wave of tiles is not full
 // (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
@@ -189,21 +190,16 @@ struct Contract {
     if constexpr (kOfCluster > 1) sync_cluster(); else __syncthreads();
   }
 
-  // Whether so many rows along K are few enough for them to go from the cache first: of many times its size attention with such
-  // boxes took 1 % longer.
-  static WS_DEVICE constexpr bool is_little(long long rows) { return rows * C::kK * C::kBatch * C::Type::kBytes <= 200ll << 20; }
-
   // One part of A's step at k: boxes of 128 bytes by rows, or by so many of K.
   WS_DEVICE void bring_a(const hopper::Map& a, int stage, int part, Tile tile, int k) {
     constexpr int kBeside = C::kInline ? 32 : kStepK;   // elements of 128 bytes
     constexpr int kBoxes = (C::kAlongM ? C::kTileM : kStepK) / kBeside, kBox = (C::kAlongM ? kStepK : C::kTileM) * hopper::kRowBytes;
-    constexpr bool kOnce = kTilesN == 1 && (C::kBatch == 1 || !C::kOneA) && is_little(C::kM);   // nobody else wants it
     unsigned char* const to = steps + stage * kStepBytes + part * kBytesA;
     const int batch = (C::kOneA ? 0 : tile.batch) * kPartsA + part;
 #pragma unroll
     for (int i = 0; i < kBoxes; ++i) {
-      if constexpr (C::kAlongM) hopper::load_box<kOnce>(to + i * kBox, a, full[stage], tile.m + i * kBeside, k, batch);
-      else hopper::load_box<kOnce>(to + i * kBox, a, full[stage], k + i * kBeside, tile.m, batch);
+      if constexpr (C::kAlongM) hopper::load_box<C::kOnceA>(to + i * kBox, a, full[stage], tile.m + i * kBeside, k, batch);
+      else hopper::load_box<C::kOnceA>(to + i * kBox, a, full[stage], k + i * kBeside, tile.m, batch);
     }
   }
 
@@ -212,14 +208,13 @@ struct Contract {
     unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * (kBytesB / kOf);
     const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + (kOf == 1 ? part : 0);
     constexpr int kShare = kTileColumns / C::kCluster;   // of B, by each block
-    constexpr bool kOnce = kTilesM == 1 && (C::kBatch == 1 || !C::kOneB) && is_little(C::kN);   // nobody else wants it
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
-      bring_shared<kOnce>(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
+      bring_shared<C::kOnceB>(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
     } else {
 #pragma unroll
       for (int i = 0; i < kShare / 64; ++i) {
-        bring_shared<kOnce>(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
+        bring_shared<C::kOnceB>(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
       }
     }
   }

@@ -54,7 +54,7 @@ struct Tiles {
   static constexpr int kCluster = 1, kRaster = 2, kSplit = 1, kParts = 1, kRun = 0, kRunsOfStep = 1, kTail = 1;
   static constexpr int kWhole = 1 << 20, kBlocksOfSm = 1, kJoined = 0, kCut = 0;
   static constexpr bool kAlongM = false, kAlongN = false, kMeet = false, kInline = false, kLast = false;
-  static constexpr bool kTurned = false, kOneA = false, kOneB = false, kTurns = false, kScaled = false;
+  static constexpr bool kTurned = false, kOneA = false, kOneB = false, kOnceA = false, kOnceB = false, kTurns = false, kScaled = false;
 };
 extern "C" __global__ void __launch_bounds__(128) ends(const float* s, const float* r, float* y, float* down, float* across) {
   using End = ws::WholeSums<G>;
@@ -100,6 +100,12 @@ TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
       {72, 200, 128, 128, 4, false, false, false, true},
       {300, 72, 64, 64, 4, true, false, false},
       {70, 131, 64, 64, 1, false, true, true},
+      // The last box of a tile has fewer columns.
+      {130, 200, 64, 80, 4, true, false, false},
+      {200, 424, 128, 208, 8, false, false, false},
+      {70, 333, 64, 160, 1, false, false, false},
+      {72, 150, 64, 96, 2, false, false, false, true},
+      {100, 232, 128, 224, 4, false, false, false, true},
   };
   std::mt19937 random(7);
   std::uniform_int_distribution<int> whole(-8, 8);  // all sums are exact

@@ -52,7 +52,7 @@ struct Conf {
   using Type = hopper::Bf16;
   using Element = bf16;
   static constexpr int kHead = D, kHeadV = D, kTileQ = TQ, kTileK = TK, kStages = ST, kBatch = B, kQueries = SQ, kKeys = SK, kSection = SEC, kSplit = SPLIT;
-  static constexpr bool kLaterLonger = CAUSAL, kMeet = MEET;
+  static constexpr bool kLaterLonger = CAUSAL, kMeet = MEET, kOnce = false;
   static constexpr int kGroupHeads = GROUP;
   static constexpr bool kCausal = CAUSAL;
   using Glue = Plain<B, GROUP, SQ, SK, D, CAUSAL>;

@@ -33,10 +33,6 @@ constexpr int kCombineThreads = 128;
 // heads, the more tiles of one length there are. Causal, 4 x 16 x 4,096 x 128 on an H200: 485 us
 // with 16 of them, 545 with 8.
 constexpr double kSectionPart = 2.0 / 3;
-// Keys and values, in sizes of that cache, up to which to have them go from it first is worth it:
-// what others wrote stays there. Of an H200, decoding 33 MB 20.6 us and then 19.2, 134 MB 48.3 and
-// 46.6, 1.1 GB 267 and 269.7, 4.3 GB 1,020 and 1,027.
-constexpr double kOnceOfCache = 4;
 // What a kernel takes, fitted to some thirty configurations on an H200, second-level cache flushed
 // (docs/results, "attention", short rows and decoding). Of the tensor cores' rate, what products
 // reach that nothing waits for, and a group's turn to multiply, of a step; weights of a

@@ -245,8 +245,8 @@ class Contract : public Skeleton {
 const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::ContractKnobs& knobs) {
   const bool is_few = knobs.math() == v1::PRODUCT_FEW;
-  const int columns =
-      is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16 / form.of());
+  int columns = is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16 / form.of());
+  while (columns > 1 && !IsPowerOfTwo(columns)) --columns;
   const int step = is_few ? knobs.run() : 0;
   const bool along_k = knobs.math() == v1::PRODUCT_FP8;
   // Bytes of an element as operands are written out.

@@ -516,7 +516,7 @@ TEST_CASE("what knobs of a product may not say", "[codegen]") {
     const char* message;
   };
   const Wrong cases[] = {
-      {"contract { tile_m: 20 }", "contract.tile_m is 20; it must be a power of two or halfway"},
+      {"contract { tile_m: 20 }", "contract.tile_m is 20; it must be a power of two, halfway"},
       {"contract { tile_m: 24 }", "tiles of 24 x"},
       {"contract { tile_m: 256 tile_n: 256 }", "threads have no registers"},
       {"contract { stages: 4 }", "contract.stages and contract.cluster"},

@@ -133,9 +133,11 @@ int64_t SharedOf(const v1::ContractKnobs& knobs, const Target& target) {
 int UnitBetween(const ContractForm& form) {
   return form.summed >= 0 ? 4 * kColumnsUnit : form.pair ? 2 * kColumnsUnit : kColumnsUnit;
 }
-// Whether a tile may have columns that are no power of two.
-bool MayLieBetween(const ContractForm& form, const v1::ContractKnobs& knobs) {
+// Whether a tile may have columns that are no power of two. Of the loop of ordinary instructions
+// threads have whole vectors of a tile with 192.
+bool MayLieBetween(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const Sides sides = SidesOf(form, knobs);
+  if (IsPlain(knobs, target) && sides.tile_columns != kMostOfTurn) return false;
   return (knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_FP8) &&
          !ScalesRuns(form, knobs.math()) && IsPowerOfTwo(sides.tile_rows) &&
          sides.tile_columns >= kLeastBetween && sides.tile_columns % UnitBetween(form) == 0;
@@ -189,7 +191,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
   const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
   for (int tile : {knobs.tile_m(), knobs.tile_n()}) {
-    if (!IsPowerOfTwo(tile) && !MayLieBetween(form, knobs))
+    if (!IsPowerOfTwo(tile) && !MayLieBetween(form, knobs, target))
       return StrCat("tiles of ", knobs.tile_m(), " x ", knobs.tile_n(), "; between powers of two ",
                     "there are multiples of ", UnitBetween(form), " from ", kLeastBetween,
                     " on as ", of_columns,

@@ -183,11 +183,16 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, const std::string& type,
                        const std::array<bool, 2>& along, const std::array<bool, 2>& one, bool meets,
-                       int64_t whole, bool last, const std::string& joined) {
+                       int64_t whole, bool last, const std::string& joined, const Target& target) {
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
   const int step = StepOf(knobs.math());
   const int64_t run = inlined ? step : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
+  // By one tile of each of the batch.
+  const auto is_read_once = [&](int operand, int64_t tiles) {
+    return tiles == 1 && (form.batch == 1 || !one[operand]) &&
+           form.operand_bytes(operand) <= kOnceOfCache * static_cast<double>(target.l2_bytes);
+  };
   return StrCat(
       "struct ", name, " {\n  using Glue = ", glue, ";\n  using Type = ws::hopper::", type,
       ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns, ", kK = ", form.k,
@@ -201,6 +206,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
       ", kOneA = ", Bool(one[sides.first()]), ", kOneB = ", Bool(one[1 - sides.first()]),
+      ", kOnceA = ", Bool(is_read_once(sides.first(), sides.tiles_across())),
+      ", kOnceB = ", Bool(is_read_once(1 - sides.first(), CeilDiv(sides.rows, sides.tile_rows))),
       ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
       ";\n  ", joined, "\n};");
 }
@@ -451,7 +458,7 @@ class Writer {
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type,
                             {placed_[0].along_rows, placed_[1].along_rows},
                             {placed_[0].one, placed_[1].one}, MeetsInCluster(knobs_, target_),
-                            whole, last, JoinedText(sides)));
+                            whole, last, JoinedText(sides), target_));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
       const graph::DType element = operand == inlined_ ? graph::DType::kF32 : type_;
