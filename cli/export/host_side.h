@@ -67,7 +67,7 @@ cudaError_t encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, 
   const cuuint32_t each[5] = {1, 1, 1, 1, 1};
   const CUresult made = function(map, type, rank, address, sizes, strides, box, each,
                                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 )";

@@ -523,21 +523,32 @@ TEST_CASE("after a wrong start sums read what a product has rounded as it was be
 
 // Its answer is read in fp32 alone, but one kernel writes it as 16 bits.
 TEST_CASE("after a wrong start attention keeps digits in one kernel", "[agent]") {
-  const v1::Problem problem = MakeProblem(
-      "attention", {"input x: f16[64, 256, 64] ~ normal", "input y: f16[64, 256, 64] ~ normal",
-                    "input v: f16[64, 256, 64] ~ normal",
-                    "a.sum: f32[h: 64, q: 256, k: 256] = sum[d: 64](f32(x[h, q, d]) * "
-                    "f32(y[h, k, d]))",
-                    "a: f16[h: 64, q: 256, k: 256] = f16(a.sum[h, q, k])",
-                    "b: f16[h: 64, q: 256, k: 256] = f16(f32(a[h, q, k]) * 0.3)",
-                    "s: f32[h: 64, q: 256, k: 256] = f32(b[h, q, k])",
-                    "m: f32[h: 64, q: 256] = max[k: 256](s[h, q, k])",
-                    "e: f32[h: 64, q: 256, k: 256] = exp(s[h, q, k] - m[h, q])",
-                    "l: f32[h: 64, q: 256] = sum[k: 256](e[h, q, k])",
-                    "p: f16[h: 64, q: 256, k: 256] = f16(e[h, q, k] / l[h, q])",
-                    "o: f32[h: 64, q: 256, n: 64] = sum[k: 256](f32(p[h, q, k]) * f32(v[h, k, n]))",
-                    "r: f16[h: 64, q: 256, n: 64] = f16(o[h, q, n])",
-                    "z: f32[h: 64, q: 256, n: 64] = f32(r[h, q, n])", "output z"});
+  // Queries are there, or made by a product.
+  const bool made = GENERATE(false, true);
+  std::vector<std::string> lines = {"input x: f16[64, 256, 64] ~ normal"};
+  if (made) {
+    lines = {"input u: f16[64, 256, 512] ~ normal", "param w: f16[64, 512] ~ normal",
+             "u.sum: f32[h: 64, q: 256, d: 64] = sum[k: 512](f32(u[h, q, k]) * f32(w[d, k]))",
+             "x: f16[h: 64, q: 256, d: 64] = f16(u.sum[h, q, d])"};
+  }
+  const std::vector<std::string> rest = {
+      "input y: f16[64, 256, 64] ~ normal",
+      "input v: f16[64, 256, 64] ~ normal",
+      "a.sum: f32[h: 64, q: 256, k: 256] = sum[d: 64](f32(x[h, q, d]) * "
+      "f32(y[h, k, d]))",
+      "a: f16[h: 64, q: 256, k: 256] = f16(a.sum[h, q, k])",
+      "b: f16[h: 64, q: 256, k: 256] = f16(f32(a[h, q, k]) * 0.3)",
+      "s: f32[h: 64, q: 256, k: 256] = f32(b[h, q, k])",
+      "m: f32[h: 64, q: 256] = max[k: 256](s[h, q, k])",
+      "e: f32[h: 64, q: 256, k: 256] = exp(s[h, q, k] - m[h, q])",
+      "l: f32[h: 64, q: 256] = sum[k: 256](e[h, q, k])",
+      "p: f16[h: 64, q: 256, k: 256] = f16(e[h, q, k] / l[h, q])",
+      "o: f32[h: 64, q: 256, n: 64] = sum[k: 256](f32(p[h, q, k]) * f32(v[h, k, n]))",
+      "r: f16[h: 64, q: 256, n: 64] = f16(o[h, q, n])",
+      "z: f32[h: 64, q: 256, n: 64] = f32(r[h, q, n])",
+      "output z"};
+  lines.insert(lines.end(), rest.begin(), rest.end());
+  const v1::Problem problem = MakeProblem("attention", lines);
   auto graph = problem::GraphOf(problem, problem.workloads(0));
   INFO(graph.status().message());
   REQUIRE(graph.ok());

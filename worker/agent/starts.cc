@@ -5,10 +5,12 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/state.h"
+#include "worker/codegen/group/domain.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -151,11 +153,28 @@ v1::Schedule StartsAfterWrong::WithoutRoundings(const v1::Schedule& schedule, bo
   const auto rewritten = codegen::Rewrite(*graph_, schedule.rewrites());
   const auto state = MakeState(graph_, schedule, target_);
   if (!rewritten.ok() || !state.ok()) return schedule;
-  // Attention in one kernel writes 16 bits, and no kernel is as quick that writes more of it.
+  // Attention in one kernel reads and writes 16 bits, and no kernel is as quick that has more.
   std::set<std::string> keep;
+  std::set<int> stored;
+  for (const v1::Group& group : schedule.groups()) {
+    for (const std::string& root : group.roots()) stored.insert(rewritten->Find(root));
+  }
   for (int g = 0; g < schedule.groups_size(); ++g) {
     if (state->groups[g].skeleton != v1::Group::kAttend) continue;
-    keep.insert(schedule.groups(g).roots().begin(), schedule.groups(g).roots().end());
+    std::vector<int> own;
+    for (const std::string& root : schedule.groups(g).roots()) {
+      keep.insert(root);
+      own.push_back(rewritten->Find(root));
+    }
+    const auto in_memory = [&](int t) {
+      return rewritten->tensors[t].node < 0 ||
+             (stored.count(t) > 0 && !absl::c_linear_search(own, t));
+    };
+    for (int id : codegen::NeededNodes(*rewritten, own, in_memory)) {
+      for (int t : graph::LoadedTensors(rewritten->nodes[id].value)) {
+        if (stored.count(t) > 0) keep.insert(rewritten->tensors[t].name);
+      }
+    }
   }
   return Unrounded(*rewritten, schedule, factors, keep);
 }

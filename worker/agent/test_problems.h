@@ -158,8 +158,7 @@ class SyntheticEvaluator : public Evaluator {
     evaluated.times.set_graph_us(time_us);
     const bool is_even = even && even(candidate.schedule);
     evaluated.accuracy.set_even(is_even);
-    if (best_us > 0 && is_even && !best_even_) return v1::INACCURATE;
-    const double most = best_even_ && !is_even ? 1.25 : 0.995;
+    const double most = best_even_ == is_even ? 0.995 : best_even_ ? 1.25 : 1 / 1.25;
     if (best_us > 0 && time_us > most * best_us) return v1::SLOWER;
     best_us = time_us;
     best_even_ = is_even;

@@ -56,7 +56,7 @@ absl::StatusOr<cuda::TensorMap> Encode(CudaContext& cuda, const v1::TensorMap& m
   WS_CUDA(cuda, TensorMapEncodeTiled(&encoded, type, static_cast<unsigned>(sizes.size()),
                                      absl::bit_cast<void*>(buffer + map.offset()), sizes.data(),
                                      strides.data(), box.data(), each.data(), 0, swizzle,
-                                     cuda::kMapPromotion256, 0));
+                                     cuda::kMapPromotion, 0));
   return encoded;
 }
 

@@ -15,7 +15,7 @@ Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type) {
     case graph::DType::kF16:
       return {0x1p-9, 0x1p-9};
     case graph::DType::kBF16:
-      return {1e-2, 1e-2};
+      return {0x1p-6, 0x1p-6};
     case graph::DType::kF64:
       return {1e-7, 1e-7};
     default:

@@ -24,10 +24,11 @@ inline constexpr double kMostExcess = 3;
 // nearer to the truth on the whole by more than kMostExcess, or with the largest error of all
 // answers no larger than the reference's.
 inline constexpr int64_t kMostLarger = 9;
-// Who is nearer to the truth than the reference by more than chance, beside one that misses the
-// tolerance and is not: the latter is right on one draw and wrong on another, and so much time is
-// worth less.
-inline constexpr double kNearerMayTake = 1.25;
+// Who misses the tolerance, or of bf16 the one that is common, and is not nearer to the truth than
+// the reference by more than chance: right on one draw, and perhaps not on another or for another
+// judge. So its time counts as so many times as much beside who is nearer.
+inline constexpr double kByChance = 1.25;
+inline constexpr double kCommonTolerance = 1e-2;  // absolute and relative, as KernelBench has it
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too. For
@@ -43,7 +44,7 @@ struct Tolerance {
   double absolute = 0, relative = 0;
 };
 // The problem's own or, where it names none, 1e-4 each; wider for what the type cannot hold (two
-// ulp of f16; of bf16, of which two would be 1.6e-2, what KernelBench allows), narrower for f64.
+// ulp of f16 and bf16), narrower for f64.
 Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type);
 
 // An integer of a byte that floats were rounded to: where rounding in fp32 decides between two

@@ -87,7 +87,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
-    nearer_ = nearer_ || (entry->nearer && !entry->even);
+    chance_ = chance_ || entry->even;
     incumbent_ = std::move(entry);
     since_redraw_ = 0;
   }
@@ -133,10 +133,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
-    finding = NoMoreByChance(*entry, nullptr);
-    if (!finding.ok() || !finding->ok()) return finding;
     Race::Rule rule = options_.race;
-    if (incumbent_->even && entry->nearer && !entry->even) rule.may_take = kNearerMayTake;
+    rule.may_take = MayTake(*entry);
     race.emplace(rule);
     finding = RunRace(*entry, *race, kQuickPairs, samples);
     if (!finding.ok() || !finding->ok()) return finding;
@@ -153,7 +151,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   for (size_t b = 0; b < benches_.size(); ++b) entry->median[b] = Median(samples->candidate[b]);
   Finding believed = Believe(*entry);
   if (!believed.ok()) return believed;
-  if (race) believed = NoMoreByChance(*entry, &*race);
+  if (race) believed = StillFaster(*entry, *race);
   if (!believed.ok()) return believed;
   if (race && race->decision() != Decision::kFaster) {
     return Against(
@@ -164,7 +162,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
-  if (race) finding = NoMoreByChance(*entry, &*race);
+  if (race) finding = StillFaster(*entry, *race);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -176,18 +174,20 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
 }
 
-Finding Judge::NoMoreByChance(const Entry& entry, const Race* race) const {
-  if (!entry.even) return Finding();
-  if (nearer_) {
-    return Against(v1::INACCURATE,
-                   "it misses the tolerance as far as the reference is from the truth, and is no "
-                   "nearer to it by more than chance, as an incumbent was");
-  }
-  if (race == nullptr || race->may_take() == 1 || race->ratio() < 1) return Finding();
+// Where chance has decided once, whoever is not known to be nearer counts as right by chance: or
+// alike ones, of which one was lucky with its cases, would make each other slower step by step.
+double Judge::MayTake(const Entry& entry) const {
+  if (!chance_ && !incumbent_->even && !entry.even) return 1;
+  const auto weight = [](const Entry& e) { return e.nearer && !e.even ? 1 : kByChance; };
+  return weight(*incumbent_) / weight(entry);
+}
+
+Finding Judge::StillFaster(const Entry& entry, const Race& race) const {
+  if (race.may_take() <= MayTake(entry) || race.ratio() < MayTake(entry)) return Finding();
   return Against(v1::SLOWER,
                  absl::StrFormat("%.3f times the incumbent's time: more was allowed as long as it "
                                  "was nearer to the truth, which on other inputs it is not",
-                                 race->ratio()));
+                                 race.ratio()));
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {

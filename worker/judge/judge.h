@@ -139,9 +139,11 @@ class Judge {
   // `measure`, and again while the machine holds the clock down; `throttled`: of the last time.
   absl::StatusOr<Finding> Undisturbed(device::Throttling* throttled,
                                       absl::FunctionRef<absl::StatusOr<Finding>()> measure);
-  // Against an entry that is right by chance where an incumbent was nearer to the truth, or whose
-  // race allowed it time for being nearer itself; null: before the race.
-  Finding NoMoreByChance(const Entry& entry, const Race* race) const;
+  // So many times the incumbent's time an entry may take in a race: more than 1 where it is nearer
+  // to the truth and the incumbent right by chance, less the other way round.
+  double MayTake(const Entry& entry) const;
+  // Against an entry whose race allowed it more than what is known of it since.
+  Finding StillFaster(const Entry& entry, const Race& race) const;
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.
   absl::StatusOr<Finding> LookBack(Entry& entry, bool whole);
   absl::StatusOr<Finding> LoadAll(const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans,
@@ -239,7 +241,7 @@ class Judge {
                                      // first time CUPTI starts
   v1::BaselineReport baselines_;
   std::unique_ptr<Entry> op_by_op_, incumbent_;
-  bool nearer_ = false;  // whether an incumbent missed the tolerance and was nearer to the truth
+  bool chance_ = false;             // whether an incumbent was right by chance
   double reference_max_error_ = 0;  // largest of the ordinary cases so far
 };
 

@@ -49,7 +49,7 @@ v1::Times MeanOf(const std::vector<v1::Times>& parts) {
 
 void Judge::Close() {
   incumbent_ = nullptr;
-  nearer_ = false;
+  chance_ = false;
   op_by_op_ = nullptr;
   benches_.clear();
   allowance_.clear();

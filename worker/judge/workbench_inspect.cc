@@ -322,6 +322,19 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     return finding;
   }
   if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
+  if (strictness != Strictness::kElements || tensor.type != graph::DType::kBF16 || missed ||
+      accuracy_.absolute() > 0 || accuracy_.relative() > 0 ||
+      difference->largest <= kCommonTolerance)
+    return finding;
+  // Within our tolerance, and perhaps not within that which is common.
+  auto common = comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(),
+                                  kCommonTolerance, kCommonTolerance, poison);
+  if (!common.ok()) return common.status();
+  if (common->beyond == 0) return finding;
+  bool nearer = false;
+  const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio, &nearer);
+  if (!against.ok()) return against.status();
+  (nearer && against->empty() ? finding.nearer : finding.even) = true;
   return finding;
 }
 
