@@ -23,7 +23,7 @@ constexpr double kQuicker = 0.95;
 // Times the estimate of the default, from which on a start is put off until all others were tried.
 constexpr double kPutOff = 20;
 // And beyond which one that is nearer to the truth is not worth it: the judge allows somewhat less.
-constexpr double kMostOfNearer = 1.5;
+constexpr double kMostOfNearer = 1.25;
 
 // Whether it makes a product of fp32 on tensor cores; and whether it makes one in more than one
 // pass, on tensor cores or not.

@@ -27,7 +27,7 @@ inline constexpr int64_t kMostLarger = 9;
 // Who misses the tolerance, or of bf16 the one that is common, and is not nearer to the truth than
 // the reference by more than chance: right on one draw, and perhaps not on another or for another
 // judge. So its time counts as so many times as much beside who is nearer.
-inline constexpr double kByChance = 1.25;
+inline constexpr double kByChance = 1.1;
 inline constexpr double kCommonTolerance = 1e-2;  // absolute and relative, as KernelBench has it
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
