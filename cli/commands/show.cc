@@ -81,8 +81,10 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
             << absl::StrFormat("%.2g", accuracy.max_error()) << " of the rms, what it replaces has "
             << absl::StrFormat("%.2g", accuracy.reference_max_error()) << "; oracle "
             << accuracy.oracle()
-            << (accuracy.even() ? "; both miss the tolerance, and neither is nearer to the truth"
-                                : "")
+            << (accuracy.even()
+                    ? "; beyond the usual tolerance in places, where chance decides which "
+                      "of both is nearer to the truth"
+                    : "")
             << "\n";
 
   std::cout << Heading("times of a run");

@@ -104,6 +104,19 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   return judgement;
 }
 
+namespace {
+
+// Of a race in which the same time was not the measure.
+std::string MayTakeText(const Race& race) {
+  if (race.may_take() == 1) return "";
+  return absl::StrFormat(" (of %.2f: %s)", race.may_take(),
+                         race.may_take() > 1
+                             ? "it is nearer to the truth, the incumbent by chance"
+                             : "the incumbent is nearer to the truth, it by chance");
+}
+
+}  // namespace
+
 absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* entry,
                                       Samples* samples) {
   if (benches_.empty()) return absl::FailedPreconditionError("no problem is open");
@@ -140,7 +153,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
     if (!finding.ok() || !finding->ok()) return finding;
   }
   if (race && race->decision() == Decision::kSlower) {
-    return Against(v1::SLOWER, absl::StrFormat("%.2f times the incumbent's time", race->ratio()));
+    return Against(v1::SLOWER, absl::StrFormat("%.2f times the incumbent's time%s", race->ratio(),
+                                               MayTakeText(*race)));
   }
   finding = Screen(*entry, 1);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -156,9 +170,9 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (race && race->decision() != Decision::kFaster) {
     return Against(
         v1::SLOWER,
-        absl::StrFormat("%.3f times the incumbent's time after %d pairs%s", race->ratio(),
-                        race->samples(),
-                        race->decision() == Decision::kSame ? ": no more than noise" : ""));
+        absl::StrFormat(
+            "%.3f times the incumbent's time after %d pairs%s%s", race->ratio(), race->samples(),
+            race->decision() == Decision::kSame ? ": no more than noise" : "", MayTakeText(*race)));
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -171,7 +185,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
       counter_seconds_ + next_counter_seconds_ <= options_.counter_share * since;
   if (absl::Status s = AddProfile(*entry, affordable); !s.ok()) return s;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
-  return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
+  return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time%s", race->ratio(),
+                                               MayTakeText(*race)));
 }
 
 // Where chance has decided once, whoever is not known to be nearer counts as right by chance: or

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/base/casts.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -398,6 +399,75 @@ TEST_CASE("who is right by chance gives way to who is nearer to the truth and li
   const auto quick = verdict("0.999f * sinf(i + 1.0f)", 0);
   INFO(quick.reason());
   CHECK(quick.verdict() == v1::ACCEPTED);  // by far
+}
+
+// A module whose one answer, of bf16, is off by a step everywhere, away from zero, and known to be.
+class AStepOff : public oracle::Oracle {
+ public:
+  explicit AStepOff(std::unique_ptr<oracle::Oracle> oracle) : oracle_(std::move(oracle)) {}
+  std::string name() const override { return "a step off"; }
+  absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
+                                    oracle::Variation variation) override {
+    auto drawn = oracle_->Draw(device, seed, variation);
+    if (!drawn.ok()) return drawn;
+    device::Memory& memory = *drawn->answers[0];
+    std::vector<uint16_t> bits(memory.bytes() / sizeof(uint16_t));
+    if (auto s = device.Read(memory, bits.data(), memory.bytes()); !s.ok()) return s;
+    const auto value = [&](size_t i) { return absl::bit_cast<float>(uint32_t{bits[i]} << 16); };
+    double largest = 0, squares = 0, of_errors = 0;
+    for (size_t i = 0; i < bits.size(); ++i) {
+      const double before = value(i);
+      ++bits[i];
+      const double off = std::abs(value(i) - before);
+      largest = std::max(largest, off);
+      squares += before * before;
+      of_errors += off * off;
+    }
+    if (auto s = device.Write(memory, bits.data(), memory.bytes()); !s.ok()) return s;
+    const double rms = std::sqrt(squares / static_cast<double>(bits.size()));
+    drawn->reference = {{largest / rms, std::sqrt(of_errors / squares), largest / rms}};
+    drawn->whole.Add(drawn->reference.back());
+    for (size_t i = 0; i < drawn->sample[0].size(); ++i)
+      drawn->rounded[0][i] = value(drawn->sample[0][i]);
+    return drawn;
+  }
+  int64_t WorkingBytes() const override { return oracle_->WorkingBytes(); }
+  absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) override {
+    return oracle_->TimeBaselines(device);
+  }
+
+ private:
+  const std::unique_ptr<oracle::Oracle> oracle_;
+};
+
+TEST_CASE("of bf16 it is told who is beyond the common tolerance by chance") {
+  Court court({}, [](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<AStepOff>(std::move(native));
+  });
+  court.Open(ProblemOf(
+      "twice", {"input x: f32[65536] ~ normal", "y: bf16[i: 65536] = bf16(x[i] * 2)", "output y"}));
+  // So many steps towards zero: with one, two from the reference, which our tolerance allows.
+  const auto verdict = [&](int steps) {
+    v1::Plan plan = DoublingPlan(65536, "2.0f");
+    plan.mutable_buffers(1)->set_dtype("bf16");
+    plan.mutable_buffers(1)->set_bytes(2 * 65536);
+    plan.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, unsigned short* y) { int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (i >= 65536) return; unsigned u = "
+        "__float_as_uint(x[i] * 2.0f); y[i] = (unsigned short)(((u + 0x7fffu + ((u >> 16) & 1u)) "
+        ">> 16) - ",
+        steps, "u); }"));
+    return court.Evaluate({plan});
+  };
+  const auto other = verdict(1);
+  INFO(other.reason());
+  REQUIRE(other.verdict() == v1::ACCEPTED);
+  CHECK(other.accuracy().even());
+  const auto exact = verdict(0);
+  INFO(exact.reason());
+  CHECK(exact.verdict() != v1::WRONG);
+  CHECK(exact.verdict() != v1::INACCURATE);
+  CHECK_FALSE(exact.accuracy().even());
 }
 
 TEST_CASE("a state that the problem only reads stays as it is") {

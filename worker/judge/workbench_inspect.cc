@@ -323,7 +323,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
   }
   if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
   if (strictness != Strictness::kElements || tensor.type != graph::DType::kBF16 || missed ||
-      accuracy_.absolute() > 0 || accuracy_.relative() > 0 ||
+      accuracy_.tolerance_only() || accuracy_.absolute() > 0 || accuracy_.relative() > 0 ||
       difference->largest <= kCommonTolerance)
     return finding;
   // Within our tolerance, and perhaps not within that which is common.

@@ -62,7 +62,7 @@ struct Contract {
   static constexpr int kBytesBrought = kStepBytes - C::kParts * (C::kTileM - kRowsBrought) * hopper::kRowBytes;   // of a step
   static constexpr int kOf = C::Glue::kPair ? 2 : 1;
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
-  static constexpr int kBoxes = (C::kTileN + kColumns - 1) / kColumns;   // of a tile; the last may have fewer
+  static constexpr int kEndBoxes = (C::kTileN + kColumns - 1) / kColumns;   // of a tile's end; the last may have fewer columns
   static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
@@ -874,7 +874,7 @@ struct Contract {
     Totals totals;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
-    for (int c = 0; c < kBoxes; ++c) {
+    for (int c = 0; c < kEndBoxes; ++c) {
       Raws<MEET> raws;
       if constexpr (!kBoxAhead) read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
@@ -890,7 +890,7 @@ struct Contract {
       }
       if constexpr (kBoxAhead) {
         raws = ahead.raws;
-        const bool last = c + 1 == kBoxes;
+        const bool last = c + 1 == kEndBoxes;
         ahead.read(*this, end, last ? next : tile, last ? 0 : (c + 1) * kBoxColumns);
       }
       if constexpr (kTotals) finish_and_total(group, box, tile, c * kBoxColumns, end, raws, totals);
@@ -905,21 +905,21 @@ struct Contract {
 
   // The same of the last tile of blocks that meet, where its boxes fit what steps had: all of them at once, since to meet takes
   // some 2.5 us (of an H200) whatever there is to read.
-  static constexpr bool kOnce = kMeets && C::kLast && kGroups * kBoxes * kBoxBytes <= C::kStages * kStepBytes;
+  static constexpr bool kOnce = kMeets && C::kLast && kGroups * kEndBoxes * kBoxBytes <= C::kStages * kStepBytes;
   WS_DEVICE void store_at_once(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
     constexpr int kBox = kBoxBytes / sizeof(float);
     const int thread = threadIdx.x % 128;
-    float* const box = reinterpret_cast<float*>(steps) + group * kBoxes * kBox;
+    float* const box = reinterpret_cast<float*>(steps) + group * kEndBoxes * kBox;
     float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes)) + kBox;
     hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
     bool look = end.template leave<C::kTileN>(begun, kept, thread);
 #pragma unroll
-    for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * kChunk, sums);
+    for (int c = 0; c < kEndBoxes; ++c) fill_box(box + c * kBox, thread, c * kChunk, sums);
     if constexpr (End::kLooks) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
     if (thread < kMeeting) hopper::tell(left[group], thread);
     hopper::wait_for_blocks(left[group], 0, "left", group);
 #pragma unroll 1
-    for (int c = 0; c < kBoxes; ++c) {
+    for (int c = 0; c < kEndBoxes; ++c) {
       Raws<true> raws;
       read_ahead<true>(end, tile, c * kBoxColumns, 0, raws);
       finish_box<true>(look, box + c * kBox, kept, tile, c * kBoxColumns, end, raws);
