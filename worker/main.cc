@@ -48,6 +48,7 @@
 #include "worker/device/compile_pool.h"
 #include "worker/device/device.h"
 #include "worker/device/lacks.h"
+#include "worker/device/shown.h"
 #include "worker/device/target.h"
 #include "worker/judge/judge_client.h"
 
@@ -502,7 +503,9 @@ int Run(Flags flags, const std::string& note, OpenedDevice opened, SignalWatch& 
   call::CallTimer::Options timer_options;
   timer_options.python = flags.python;
   timer_options.python_path = base::PythonFolder(base::ProgramFolder());
-  timer_options.device = flags.device;
+  const device::ShownCard shown = device::ShowAlone(flags.device);
+  timer_options.device = shown.name;
+  timer_options.environment = shown.environment;
   timer_options.arch = device.arch;
   timer_options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";
   call::CallTimer timer(timer_options);

@@ -51,8 +51,9 @@ absl::StatusOr<double> MeanOf(const json& reply, const char* name, size_t count)
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<base::Child>> CallTimer::Start() const {
-  return base::Child::Start({options_.python, "-m", "warpsmith_torch.call_time"},
-                            {{"PYTHONPATH", options_.python_path}});
+  auto environment = options_.environment;
+  environment.push_back({"PYTHONPATH", options_.python_path});
+  return base::Child::Start({options_.python, "-m", "warpsmith_torch.call_time"}, environment);
 }
 
 void CallTimer::Prepare() {

@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,12 +31,13 @@ struct CallTimes {
 class CallTimer {
  public:
   struct Options {
-    std::string python;                       // with PyTorch; empty: there is none
-    std::string python_path;                  // the folder that holds warpsmith_torch/
-    std::string device;                       // "cuda:0"
-    std::string arch;                         // "sm_90a"
-    std::string clock;                        // path of libwarpsmith_clock.so
-    double seconds = 0.3;                     // of timing, a plan
+    std::string python;       // with PyTorch; empty: there is none
+    std::string python_path;  // the folder that holds warpsmith_torch/
+    std::string device;       // "cuda:0"
+    std::vector<std::pair<std::string, std::string>> environment;  // beside this process's
+    std::string arch;                                              // "sm_90a"
+    std::string clock;                                             // path of libwarpsmith_clock.so
+    double seconds = 0.3;                                          // of timing, a plan
     absl::Duration limit = absl::Minutes(2);  // of all of it; importing PyTorch is most
   };
 

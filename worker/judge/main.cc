@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/install.h"
+#include "worker/device/shown.h"
 #include "worker/judge/self_check.h"
 #include "worker/judge/server.h"
 #include "worker/judge/time_check.h"
@@ -61,7 +62,9 @@ class Oracles {
     options.workload = workload.name();
     options.python = flags_.python;
     options.python_path = flags_.python_path;
-    options.device = flags_.device == "host" ? "cpu" : flags_.device;
+    const device::ShownCard shown = device::ShowAlone(flags_.device);
+    options.device = flags_.device == "host" ? "cpu" : shown.name;
+    options.environment = shown.environment;
     options.cache_dir = flags_.cache_dir;
     options.memory_bytes = flags_.memory_budget;
     options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";

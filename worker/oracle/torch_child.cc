@@ -32,6 +32,7 @@ absl::Status TorchChild::Start() {
   std::vector<std::pair<std::string, std::string>> environment = {
       {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False"},
       {"PYTORCH_ALLOC_CONF", "expandable_segments:False"}};
+  environment.insert(environment.end(), options_.environment.begin(), options_.environment.end());
   if (!options_.python_path.empty()) environment.push_back({"PYTHONPATH", options_.python_path});
   auto child = base::Child::Start({options_.python, "-m", "warpsmith_torch.oracle"}, environment);
   if (!child.ok()) {

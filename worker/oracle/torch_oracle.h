@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,7 +32,8 @@ struct TorchOracleOptions {
   std::string python;       // interpreter, "python3" or a path
   std::string python_path;  // folder that has warpsmith_torch/
   std::string device;       // "cuda:0", or "cpu" for the host device
-  std::string cache_dir;    // baselines of earlier runs; empty: no cache
+  std::vector<std::pair<std::string, std::string>> environment;  // beside this process's
+  std::string cache_dir;  // baselines of earlier runs; empty: no cache
   // Baselines to time beside eager where the problem does not say: compile, max (max-autotune), and
   // graph (each as a CUDA graph too).
   std::vector<std::string> baselines = {"compile", "graph"};
