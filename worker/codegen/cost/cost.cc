@@ -134,7 +134,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
 
 // Bytes of the sectors that elements are written to one by one, beyond their own: where neighbours
 // in what is read are far apart in what is written, and no skeleton of boxes puts that right.
-double ScatteredBytes(const Analysis& group, const Domain& domain) {
+double ScatteredBytes(const Analysis& group, const Domain& domain, const Usage& use) {
   if (domain.elements() || !domain.pattern.known) return 0;
   const auto& main = domain.pattern.stride;
   const auto lanes = std::find(main.begin(), main.end(), 1) - main.begin();
@@ -143,7 +143,10 @@ double ScatteredBytes(const Analysis& group, const Domain& domain) {
     if (!access.write || !access.affine || lanes >= static_cast<int64_t>(access.stride.size()))
       continue;
     const graph::Tensor& tensor = group.graph().tensors[access.tensor];
-    const bool whole = tensor.elements() >= domain.kept() * domain.reduced();
+    // Of each point, or of each row where neighbours are those of rows. (Tiles of products are
+    // written by their columns, and say themselves what that moves.)
+    const bool of_rows = domain.axes[lanes].role == Role::kKept && use.products == 0;
+    const bool whole = tensor.elements() >= domain.kept() * (of_rows ? 1 : domain.reduced());
     if (whole && access.stride[lanes] > 1) {
       bytes += static_cast<double>(tensor.elements()) *
                (kSectorBytes - static_cast<double>(graph::SizeOf(tensor.type)));
@@ -170,8 +173,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
                                        : static_cast<double>(domain.kept()) *
                                              static_cast<double>(domain.reduced()) *
                                              static_cast<double>(domain.carried());
-  double bytes =
-      static_cast<double>(demand.bytes_read + demand.bytes_written) + ScatteredBytes(group, domain);
+  double bytes = static_cast<double>(demand.bytes_read + demand.bytes_written) +
+                 ScatteredBytes(group, domain, use);
   if (use.passes > 1) {
     bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *
              (use.cached ? kCachedPart : 1.0);

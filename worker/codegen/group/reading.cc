@@ -39,10 +39,14 @@ int64_t StrideOfParts(const Index& index, const Variable& axis, int64_t& parts) 
   return 0;
 }
 
-// The load that runs along most of the reduced axes.
+// The load that runs along most of the reduced axes, of those alike one whose neighbours are the
+// result's, which are written beside each other.
 void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
                   const std::vector<graph::Axis>& axes, Reading& reading) {
   int64_t best = -1;
+  size_t beside = node.axes.size();  // the innermost axis of the result, if that has several places
+  while (beside > 0 && axes[beside - 1].extent == 1) --beside;
+  beside = beside > 0 ? beside - 1 : axes.size();
   for (ValuePtr value : traced.values.Closure({traced.value})) {
     if (value->kind != Value::Kind::kLoad) continue;
     std::vector<int64_t> stride(axes.size()), parts(axes.size(), 1);
@@ -56,7 +60,9 @@ void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& gr
       ++seen;
       if (a >= node.axes.size()) ++reduced;
     }
-    const int64_t score = reduced * 1000 + seen * 10 + (value->args.empty() ? 1 : 0);
+    const bool as_written = beside < axes.size() && stride[beside] == 1;
+    const int64_t score =
+        reduced * 1000 + seen * 10 + (as_written ? 2 : 0) + (value->args.empty() ? 1 : 0);
     const int64_t elements = graph.tensors[value->tensor].elements();
     if (reduced > 0 && (score > best || (score == best && elements > 0 && !reading.known))) {
       best = score;
