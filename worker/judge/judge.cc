@@ -85,6 +85,10 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
     if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_times() = TimesOf(samples);
   }
   if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
+  if (verdict.verdict() == v1::ACCEPTED && incumbent_ != nullptr && IsAlike(*entry, *incumbent_)) {
+    entry->nearer = incumbent_->nearer && entry->nearer;
+    entry->even = incumbent_->even || entry->even;
+  }
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
     chance_ = chance_ || entry->even;
@@ -189,9 +193,21 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
                                                MayTakeText(*race)));
 }
 
+bool Judge::IsAlike(const Entry& a, const Entry& b) {
+  bool met = false;
+  for (const auto& [drawn, values] : a.values) {
+    const auto other = b.values.find(drawn);
+    if (other == b.values.end()) continue;
+    if (other->second != values) return false;
+    met = true;
+  }
+  return met;
+}
+
 // Where chance has decided once, whoever is not known to be nearer counts as right by chance: or
 // alike ones, of which one was lucky with its cases, would make each other slower step by step.
 double Judge::MayTake(const Entry& entry) const {
+  if (IsAlike(entry, *incumbent_)) return 1;
   if (!chance_ && !incumbent_->even && !entry.even) return 1;
   const auto weight = [](const Entry& e) { return e.nearer && !e.even ? 1 : kByChance; };
   return weight(*incumbent_) / weight(entry);
@@ -309,6 +325,7 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.errors.rms = std::max(entry.errors.rms, finding->errors.rms);
     entry.ratio = std::max(entry.ratio, finding->error_ratio);
     entry.measured = entry.measured && finding->measured;
+    entry.values[{bench, drawn.seed}] = finding->values;
     entry.nearer = entry.nearer || finding->nearer;
     entry.even = entry.even || finding->even;
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);

@@ -17,9 +17,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -112,7 +114,8 @@ class Judge {
     double ratio = 0, wide_ratio = 0;   // of errors to the reference's, ordinary and wide data
     bool measured = true;               // on ordinary data
     bool nearer = false, even = false;  // as of a Finding, of any workload and case
-    v1::Profile profile;                // of one that is accepted
+    std::map<std::pair<size_t, uint64_t>, size_t> values;  // as of a Finding, by workload and seed
+    v1::Profile profile;                                   // of one that is accepted
   };
   struct Samples {  // seconds, by workload
     // Of the device, in the race or alone; of the candidate's calls on an idle device, and of
@@ -142,6 +145,9 @@ class Judge {
   // So many times the incumbent's time an entry may take in a race: more than 1 where it is nearer
   // to the truth and the incumbent right by chance, less the other way round.
   double MayTake(const Entry& entry) const;
+  // Whether both gave the same in every ordinary case that both met, and met one: how near to the
+  // truth the one was seen to be the other is, too.
+  static bool IsAlike(const Entry& a, const Entry& b);
   // Against an entry whose race allowed it more than what is known of it since.
   Finding StillFaster(const Entry& entry, const Race& race) const;
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.

@@ -401,6 +401,41 @@ TEST_CASE("who is right by chance gives way to who is nearer to the truth and li
   CHECK(quick.verdict() == v1::ACCEPTED);  // by far
 }
 
+TEST_CASE("how near to the truth the same answers are is known from one candidate to the next") {
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
+  });
+  constexpr int kTries = 24;
+  int chances = 0;
+  for (int salt = 0; salt < kTries; ++salt) {
+    court.Open(ProblemOf(
+        "rough", {absl::StrFormat("input x: f32[4096] ~ uniform(0.99, %f)", 1.01 + 1e-4 * salt),
+                  "y: f32[i: 4096] = x[i] * 2", "output y"}));
+    // As near to the truth as the reference in one draw of five, nearer in the others.
+    const auto verdict = [&](int turns) {
+      v1::Plan twice = DoublingPlan(4096, "2.0f");
+      twice.set_source(absl::StrFormat(
+          "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+          "blockDim.x + threadIdx.x; if (i >= 4096) return; float size = 0.0f; for (int j = 0; j < "
+          "256; ++j) size += fabsf(x[j]) / 204.8f; bool own = size > 0.7f && size < 1.3f; unsigned "
+          "draw = __float_as_uint(x[0]) * 2654435761u; bool even = draw %% 5u == 0u; for (int j = "
+          "0; j < %d; ++j) size += sqrtf(size); y[i] = x[i] * 2.0f + (own ? 0.002f * (even ? "
+          "0.999f * sinf(i + 1.0f) : 0.1f * sinf(i)) : 0.0f) + (size < 0.0f ? 1.0f : 0.0f); }",
+          turns));
+      return court.Evaluate({twice});
+    };
+    const auto first = verdict(200);
+    INFO(first.reason());
+    if (first.verdict() != v1::ACCEPTED || !first.accuracy().even()) continue;
+    const auto alike = verdict(0);
+    INFO(alike.reason());
+    if (alike.verdict() != v1::ACCEPTED) continue;
+    ++chances;
+    CHECK(alike.accuracy().even());
+  }
+  CHECK(chances > kTries / 8);  // by its own draws one of several would be told otherwise
+}
+
 // A module whose one answer, of bf16, is off by a step everywhere, away from zero, and known to be.
 class AStepOff : public oracle::Oracle {
  public:

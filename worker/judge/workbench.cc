@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -391,6 +392,7 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
     all.errors.Add(finding->errors);
     all.measured = all.measured && finding->measured;
     all.nearer = all.nearer || finding->nearer;
+    all.values = absl::HashOf(all.values, finding->values);
     all.even = all.even || finding->even;
     if (finding->error_ratio > all.error_ratio) {
       all.error_ratio = finding->error_ratio;

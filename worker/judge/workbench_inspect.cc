@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -359,7 +360,9 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double excess =
       paired ? oracle::ExcessOf(type, values, drawn.rounded[answer], drawn.exact[answer])
              : std::numeric_limits<double>::infinity();
-  if (nearer != nullptr) *nearer = excess < -kMostExcess;
+  // What has the larger one of two largest errors here may be called wrong for it elsewhere.
+  if (nearer != nullptr)
+    *nearer = excess < -kMostExcess && finding.errors.plain <= drawn.reference[answer].plain;
   bool further = largest > most;
   if (further && excess <= kMostExcess && largest <= kOrdinaryRatio &&
       oracle::LargerOf(type, values, drawn.rounded[answer], drawn.exact[answer]) <= kMostLarger) {
@@ -404,6 +407,7 @@ absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding,
   auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
   if (!values.ok()) return values.status();
   const Tensor& tensor = graph_.tensors[at.tensor];
+  finding->values = absl::HashOf(*values);
   finding->errors = oracle::ErrorsOf(tensor.type, *values, drawn.exact[answer],
                                      drawn.rms.empty() ? 0 : drawn.rms[answer]);
   const oracle::Errors& reference = drawn.reference[answer];
