@@ -22,7 +22,8 @@ const OperatorTable& AllOperators() {
     for (const OperatorTable* part :
          {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
           &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators(),
-          &PoolingGradients(), &ResizeOperators(), &ProductOperators(), &RandomOperators()}) {
+          &PoolingGradients(), &ResizeOperators(), &ProductOperators(), &ConvolutionOperators(),
+          &RandomOperators()}) {
       table->insert(part->begin(), part->end());
     }
     return table;

@@ -20,9 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kGroups[] = {"pointwise",  "views",    "indexing", "bytes",
-                                   "reductions", "scans",    "losses",   "norms",
-                                   "pooling",    "products", "random",   "whole"};
+constexpr const char* kGroups[] = {"pointwise",    "views",  "indexing", "bytes",   "reductions",
+                                   "scans",        "losses", "norms",    "pooling", "products",
+                                   "convolutions", "random", "whole"};
 
 std::vector<json> CasesIn(const std::string& path) {
   std::ifstream file(path);

@@ -136,6 +136,7 @@ const OperatorTable& ReductionOperators();
 const OperatorTable& ScanOperators();
 const OperatorTable& NormOperators();
 const OperatorTable& ProductOperators();
+const OperatorTable& ConvolutionOperators();
 const OperatorTable& PoolingOperators();
 const OperatorTable& PoolingGradients();
 const OperatorTable& ResizeOperators();

@@ -500,6 +500,55 @@ PRODUCTS = {
     "attention_turned": (lambda q, k, v: F.scaled_dot_product_attention(q.transpose(1, 2), k, v), (normal(2, 4, 3, 8, dtype=f16), normal(2, 3, 5, 8, dtype=f16), normal(2, 3, 5, 8, dtype=f16))),
 }
 
+
+def convolution(transposed, rank, groups=1, channels=(4, 6), kernel=3, size=(5, 4, 3), dtype=f32, bias=False, **options):
+    """A convolution of each rank, with a weight (and bias) as inputs."""
+    call = getattr(F, ("conv_transpose" if transposed else "conv") + f"{rank}d")
+    kernels = kernel if isinstance(kernel, tuple) else (kernel,) * rank
+    into, out = channels
+    weight = (into, out // groups) if transposed else (out, into // groups)
+    inputs = [normal(2, into, *size[:rank], dtype=dtype), normal(*weight, *kernels, dtype=dtype)]
+    if bias:
+        inputs.append(normal(out, dtype=dtype))
+    return (lambda *given: call(*given, groups=groups, **options), tuple(inputs))
+
+
+def convolution_gradients(transposed, rank, groups=1, channels=(4, 6), kernel=3, size=(5, 4, 3), dtype=f32, mask=(True, True, True), **options):
+    forward, inputs = convolution(transposed, rank, groups, channels, kernel, size, dtype, **options)
+    list_of = lambda name, usual: list(options.get(name, [usual] * rank))
+    shape = forward(*(make() for make in inputs)).shape
+    given = lambda dy, x, w: tuple(g for g in A.convolution_backward(
+        dy, x, w, [channels[1]], list_of("stride", 1), list_of("padding", 0), list_of("dilation", 1), transposed,
+        list_of("output_padding", 0), groups, list(mask)) if g is not None)
+    return (given, (normal(*shape, dtype=dtype), *inputs))
+
+
+CONVOLUTIONS = {
+    "1": convolution(False, 1), "2": convolution(False, 2, bias=True), "3": convolution(False, 3, kernel=2),
+    "pointwise": convolution(False, 2, kernel=1), "pointwise_strided": convolution(False, 2, kernel=1, stride=2, bias=True),
+    "padded": convolution(False, 2, padding=1), "far_padded": convolution(False, 1, padding=4), "same": convolution(False, 2, padding="same", kernel=(2, 3)),
+    "strided": convolution(False, 2, stride=2, padding=1), "uneven": convolution(False, 2, kernel=(3, 2), stride=(1, 2), padding=(2, 0), dilation=(1, 3)),
+    "dilated": convolution(False, 2, dilation=2, padding=2), "groups": convolution(False, 2, groups=2, padding=1, bias=True),
+    "depthwise": convolution(False, 2, groups=4, channels=(4, 4), padding=1), "depthwise_twice": convolution(False, 1, groups=4, channels=(4, 8), padding=1),
+    "volume": convolution(False, 3, channels=(2, 3), padding=(1, 0, 2), stride=(2, 1, 3), bias=True), "f16": convolution(False, 2, dtype=f16, bias=True, padding=1),
+    "bf16": convolution(False, 1, dtype=bf16), "f64": convolution(False, 2, dtype=f64, groups=2), "one_image": (lambda x, w: F.conv2d(x, w), (normal(3, 5, 6), normal(2, 3, 3, 3))),
+    "whole_plane": convolution(False, 2, kernel=(5, 4)), "layer": (Layer(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")), (normal(2, 3, 5, 4),)),
+    "transposed_1": convolution(True, 1), "transposed_2": convolution(True, 2, bias=True), "transposed_3": convolution(True, 3, kernel=2, size=(3, 2, 3)),
+    "transposed_strided": convolution(True, 2, stride=2, size=(3, 4)), "transposed_even": convolution(True, 2, stride=2, kernel=2, size=(3, 4)),
+    "transposed_even_padded": convolution(True, 2, stride=2, kernel=4, padding=1, size=(3, 4), bias=True), "transposed_gaps": convolution(True, 2, stride=3, kernel=2, size=(3, 4), bias=True),
+    "transposed_longer": convolution(True, 1, stride=3, kernel=5, padding=2, output_padding=2), "transposed_groups": convolution(True, 2, groups=2, stride=2, padding=1, output_padding=1, size=(3, 4)),
+    "transposed_depthwise": convolution(True, 2, groups=4, channels=(4, 4), stride=2, size=(3, 4)), "transposed_dilated": convolution(True, 2, dilation=2, padding=1),
+    "transposed_uneven": convolution(True, 2, kernel=(3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1), size=(3, 4)),
+    "transposed_apart": convolution(True, 1, kernel=4, stride=2, dilation=3), "transposed_far": convolution(True, 1, kernel=3, stride=4, dilation=6, padding=1, output_padding=3),
+    "transposed_volume": convolution(True, 3, channels=(3, 2), stride=(1, 2, 2), padding=(0, 1, 0), output_padding=(0, 1, 1), size=(2, 3, 2)), "transposed_f16": convolution(True, 2, stride=2, dtype=f16, bias=True, size=(3, 4)),
+    "gradients": convolution_gradients(False, 2, padding=[1, 1], size=(4, 5)), "gradients_strided": convolution_gradients(False, 2, stride=[2, 2], padding=[1, 1]),
+    "gradients_groups": convolution_gradients(False, 2, groups=2, dilation=[1, 2], size=(4, 6)), "gradients_1": convolution_gradients(False, 1, stride=[2], dilation=[2], size=(9,)),
+    "gradients_of_weights": convolution_gradients(False, 2, mask=(False, True, False)), "gradients_of_inputs": convolution_gradients(False, 2, mask=(True, False, False), dtype=f16),
+    "gradients_depthwise": convolution_gradients(False, 2, groups=4, channels=(4, 4)), "gradients_3": convolution_gradients(False, 3, channels=(2, 3), kernel=2, stride=[1, 2, 1]),
+    "gradients_transposed": convolution_gradients(True, 2, stride=[2, 2], padding=[1, 1], output_padding=[1, 0], size=(3, 2)),
+    "gradients_transposed_groups": convolution_gradients(True, 1, groups=2, stride=[3], size=(4,), dtype=bf16),
+}
+
 # What is drawn is made of seeds, which stand behind the inputs.
 RANDOM = {
     "dropout": (lambda x: F.dropout(x, 0.2), (normal(7, 9),)), "dropout_half": (lambda x: F.dropout(x * 2, 0.5), (normal(6, 7, dtype=f16),)),
@@ -515,7 +564,7 @@ DRAWS = ("aten.native_dropout.default", "aten.bernoulli.p", "aten.rand.default",
          "aten.randn_like.default", "aten.exponential.default")
 
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "bytes": BYTES, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
-          "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "random": RANDOM, "whole": WHOLE}
+          "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "convolutions": CONVOLUTIONS, "random": RANDOM, "whole": WHOLE}
 TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 

@@ -1,0 +1,334 @@
+// Convolutions and their gradients, as sums of products over windows: of one, two and three
+// dimensions, strided, dilated, in groups, transposed. Factors of f16 and bf16 are multiplied and
+// summed in f32 and rounded once, before a bias is added, as the libraries behind PyTorch do.
+//
+// A transposed convolution adds x[i] w[k] to y[i s + k d - p] in each dimension. Its places
+// t = y's + p are q s + r: they are summed by their remainders r, each over those k alone that
+// reach them, so that no inserted zero is multiplied.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/import/lowering.h"
+
+namespace warpsmith::import {
+namespace {
+
+using graph::Cast;
+using graph::Combiner;
+using graph::DType;
+using graph::ExprPtr;
+using graph::Load;
+
+// What a convolution says for each dimension.
+struct Convolution {
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1;
+  size_t rank() const { return stride.size(); }
+};
+
+Convolution ConvolutionOf(const Lowering& l, size_t rank) {
+  // A list of one number is for all dimensions.
+  const auto spread = [&](std::string_view argument) {
+    std::vector<int64_t> list = l.Ints(argument);
+    return list.size() == 1 ? std::vector<int64_t>(rank, list[0]) : list;
+  };
+  return {spread("stride"), spread("padding"), spread("dilation"), l.Int("groups")};
+}
+
+// A place along one dimension, and the least and the greatest that it is.
+struct Place {
+  ExprPtr at;
+  int64_t least = 0, greatest = 0;
+};
+
+// An element of x, with the places of its last dimensions; 0 where one lies outside.
+ExprPtr Padded(const Lowering& l, int x, DType type, Exprs at, const std::vector<Place>& places) {
+  ExprPtr inside;
+  for (const Place& place : places) {
+    const int64_t extent = l.ShapeOf(x)[at.size()];
+    if (place.least < 0) inside = And(inside, LessEqual(I(0), place.at));
+    if (place.greatest >= extent) inside = And(inside, Less(place.at, I(extent)));
+    at.push_back(place.at);
+  }
+  const ExprPtr element = Cast(type, Load(l.graph, x, std::move(at)));
+  return inside == nullptr ? element : graph::Select(inside, element, Literal(type, 0));
+}
+
+// Channels of a result in groups: an axis, or one of the groups and one of the channels in each.
+struct Channels {
+  int64_t groups, each;
+  bool split() const { return groups > 1 && each > 1; }
+  void AddTo(Shape& shape) const {
+    if (split()) shape.push_back(groups);
+    shape.push_back(split() ? each : groups * each);
+  }
+  // Of the indexes from `axis` on, which it leaves behind the channels'.
+  ExprPtr Group(const Exprs& at, size_t axis) const { return groups > 1 ? at[axis] : I(0); }
+  ExprPtr InGroup(const Exprs& at, size_t axis) const {
+    return split() ? at[axis + 1] : groups > 1 ? I(0) : at[axis];
+  }
+  size_t axes() const { return split() ? 2 : 1; }
+  // Adds to `at` where in a tensor with the axis or the axes the channel lies.
+  void AddPlace(const ExprPtr& channel, Exprs& at) const {
+    if (!split()) return at.push_back(channel);
+    at.push_back(Div(channel, I(each)));
+    at.push_back(Mod(channel, I(each)));
+  }
+};
+
+ExprPtr ChannelOf(const ExprPtr& group, int64_t each, const ExprPtr& in_group) {
+  return Add(Mul(group, I(each)), in_group);
+}
+
+// y[n, c, o] = sum over a group's channels and k: x[n, c', o s + k d - p] w[c, c', k], of `type`.
+int Convolve(Lowering& l, const Convolution& c, int x, int w, const Shape& out, DType type,
+             const std::string& name) {
+  const Shape kernel = l.ShapeOf(w);
+  const Channels channels{c.groups, kernel[0] / c.groups};
+  Shape shape = {out[0]};
+  channels.AddTo(shape);
+  shape.insert(shape.end(), out.begin() + 2, out.end());
+  const size_t first = 1 + channels.axes();
+  const auto element = [&](const Exprs& at, const Exprs& in) {
+    const ExprPtr group = channels.Group(at, 1);
+    std::vector<Place> places;
+    for (size_t dim = 0; dim < c.rank(); ++dim) {
+      const int64_t s = c.stride[dim], d = c.dilation[dim], p = c.padding[dim];
+      places.push_back({Sub(Add(Mul(at[first + dim], I(s)), Mul(in[1 + dim], I(d))), I(p)), -p,
+                        (out[2 + dim] - 1) * s + (kernel[2 + dim] - 1) * d - p});
+    }
+    Exprs of_w = {ChannelOf(group, channels.each, channels.InGroup(at, 1))};
+    of_w.insert(of_w.end(), in.begin(), in.end());
+    return Mul(Padded(l, x, type, {at[0], ChannelOf(group, kernel[1], in[0])}, places),
+               Cast(type, Load(l.graph, w, std::move(of_w))));
+  };
+  const Shape window(kernel.begin() + 1, kernel.end());
+  if (!channels.split()) return l.AddWindow(name, Combiner::kSum, shape, window, element);
+  const int sum = l.AddWindow(l.FreeName(l.Name("groups")), Combiner::kSum, shape, window, element);
+  return l.AddMap(name, out, [&](const Exprs& at) {
+    Exprs place = {at[0]};
+    channels.AddPlace(at[1], place);
+    place.insert(place.end(), at.begin() + 2, at.end());
+    return Load(l.graph, sum, std::move(place));
+  });
+}
+
+// Of one dimension: remainders of t that are reached alike, those from `remainder` on. They are
+// reached by k = `first` + (which of them) + `step` j, `taps` of them, from x's q + shift - back j.
+struct Phase {
+  int64_t remainder = 0, count = 1;
+  int64_t first = 0, step = 1, taps = 1;
+  int64_t shift = 0, back = 1;
+};
+
+std::vector<Phase> PhasesOf(int64_t kernel, int64_t stride, int64_t dilation) {
+  std::vector<Phase> phases;
+  if (dilation == 1) {
+    // Of k = r + s j the first kernel % stride remainders have one more.
+    const int64_t more = kernel % stride, taps = kernel / stride;
+    if (more > 0) phases.push_back({0, more, 0, stride, taps + 1, 0, 1});
+    if (taps > 0) phases.push_back({more, stride - more, more, stride, taps, 0, 1});
+    return phases;
+  }
+  const int64_t common = std::gcd(stride, dilation), step = stride / common;
+  for (int64_t first = 0; first < std::min(step, kernel); ++first) {
+    const int64_t remainder = first * dilation % stride;
+    phases.push_back({remainder, 1, first, step, (kernel - first + step - 1) / step,
+                      (remainder - first * dilation) / stride, dilation / common});
+  }
+  return phases;
+}
+
+// y[n, c, t - p] = sum over a group's channels, i and k with i s + k d = t: x[n, c', i] w[c', c,
+// k], of `type`.
+int Transpose(Lowering& l, const Convolution& c, int x, int w, const Shape& out, DType type,
+              const std::string& name) {
+  const Shape kernel = l.ShapeOf(w);
+  const int64_t in_group = kernel[0] / c.groups;
+  const Channels channels{c.groups, kernel[1]};
+  const size_t rank = c.rank();
+  std::vector<std::vector<Phase>> phases;
+  Shape first_q, q;
+  for (size_t dim = 0; dim < rank; ++dim) {
+    const int64_t s = c.stride[dim], p = c.padding[dim];
+    phases.push_back(PhasesOf(kernel[2 + dim], s, c.dilation[dim]));
+    first_q.push_back(p / s);
+    q.push_back((p + out[2 + dim] - 1) / s - p / s + 1);
+  }
+
+  // A sum for each choice of a phase in every dimension.
+  struct Part {
+    std::vector<Phase> phases;
+    int sum;
+  };
+  std::vector<Part> parts;
+  std::vector<size_t> choice(rank, 0);
+  const bool whole = !channels.split() && std::all_of(c.stride.begin(), c.stride.end(),
+                                                      [](int64_t s) { return s == 1; });
+  for (bool more = true; more;) {
+    std::vector<Phase> chosen;
+    for (size_t dim = 0; dim < rank; ++dim) chosen.push_back(phases[dim][choice[dim]]);
+    Shape shape = {out[0]}, window = {in_group};
+    channels.AddTo(shape);
+    for (size_t dim = 0; dim < rank; ++dim) {
+      shape.push_back(q[dim]);
+      if (chosen[dim].count > 1) shape.push_back(chosen[dim].count);
+      window.push_back(chosen[dim].taps);
+    }
+    const auto element = [&](const Exprs& at, const Exprs& in) {
+      const ExprPtr group = channels.Group(at, 1);
+      std::vector<Place> places;
+      Exprs of_w = {ChannelOf(group, in_group, in[0]), channels.InGroup(at, 1)};
+      size_t axis = 1 + channels.axes();
+      for (size_t dim = 0; dim < rank; ++dim) {
+        const Phase& phase = chosen[dim];
+        const ExprPtr& j = in[1 + dim];
+        const int64_t from = first_q[dim] + phase.shift;
+        places.push_back({Sub(Add(at[axis++], I(from)), Mul(j, I(phase.back))),
+                          from - phase.back * (phase.taps - 1), from + q[dim] - 1});
+        ExprPtr k = Add(Mul(j, I(phase.step)), I(phase.first));
+        if (phase.count > 1) k = Add(k, at[axis++]);
+        of_w.push_back(std::move(k));
+      }
+      return Mul(Padded(l, x, type, {at[0], ChannelOf(group, in_group, in[0])}, places),
+                 Cast(type, Load(l.graph, w, std::move(of_w))));
+    };
+    const int sum = l.AddWindow(whole ? name : l.FreeName(l.Name("phase")), Combiner::kSum, shape,
+                                window, element);
+    if (whole) return sum;
+    parts.push_back({std::move(chosen), sum});
+    more = false;
+    for (size_t dim = rank; dim-- > 0 && !more;) {
+      more = ++choice[dim] < phases[dim].size();
+      if (!more) choice[dim] = 0;
+    }
+  }
+
+  return l.AddMap(name, out, [&](const Exprs& at) {
+    ExprPtr value;
+    for (const Part& part : parts) {
+      Exprs place = {at[0]};
+      channels.AddPlace(at[1], place);
+      ExprPtr among;
+      for (size_t dim = 0; dim < rank; ++dim) {
+        const Phase& phase = part.phases[dim];
+        const int64_t s = c.stride[dim];
+        const ExprPtr t = Add(at[2 + dim], I(c.padding[dim]));
+        const ExprPtr r = s == 1 ? I(0) : Mod(t, I(s));
+        place.push_back(Sub(s == 1 ? t : Div(t, I(s)), I(first_q[dim])));
+        if (phase.count > 1) place.push_back(Sub(r, I(phase.remainder)));
+        if (phase.remainder > 0) among = And(among, LessEqual(I(phase.remainder), r));
+        if (phase.remainder + phase.count < s)
+          among = And(among, Less(r, I(phase.remainder + phase.count)));
+      }
+      const ExprPtr element = Load(l.graph, part.sum, std::move(place));
+      if (among == nullptr) return element;
+      value = graph::Select(among, element, value == nullptr ? Literal(type, 0) : value);
+    }
+    return value;
+  });
+}
+
+// dw[c, c', k] = sum over n and o: x[n, c', o s + k d - p] y[n, c, o], of `type`.
+int OfWeights(Lowering& l, const Convolution& c, int x, int y, const Shape& weights, DType type,
+              const std::string& name) {
+  const Channels channels{c.groups, weights[0] / c.groups};
+  Shape shape;
+  channels.AddTo(shape);
+  shape.insert(shape.end(), weights.begin() + 1, weights.end());
+  const Shape& of_y = l.ShapeOf(y);
+  Shape window = {of_y[0]};
+  window.insert(window.end(), of_y.begin() + 2, of_y.end());
+  const size_t first = channels.axes();
+  const auto element = [&](const Exprs& at, const Exprs& in) {
+    const ExprPtr group = channels.Group(at, 0);
+    std::vector<Place> places;
+    for (size_t dim = 0; dim < c.rank(); ++dim) {
+      const int64_t s = c.stride[dim], d = c.dilation[dim], p = c.padding[dim];
+      places.push_back({Sub(Add(Mul(in[1 + dim], I(s)), Mul(at[first + 1 + dim], I(d))), I(p)), -p,
+                        (of_y[2 + dim] - 1) * s + (weights[2 + dim] - 1) * d - p});
+    }
+    Exprs in_y = {in[0], ChannelOf(group, channels.each, channels.InGroup(at, 0))};
+    in_y.insert(in_y.end(), in.begin() + 1, in.end());
+    return Mul(Padded(l, x, type, {in[0], ChannelOf(group, weights[1], at[first])}, places),
+               Cast(type, Load(l.graph, y, std::move(in_y))));
+  };
+  if (!channels.split()) return l.AddWindow(name, Combiner::kSum, shape, window, element);
+  const int sum = l.AddWindow(l.FreeName(l.Name("groups")), Combiner::kSum, shape, window, element);
+  return l.AddMap(name, weights, [&](const Exprs& at) {
+    Exprs place;
+    channels.AddPlace(at[0], place);
+    place.insert(place.end(), at.begin() + 1, at.end());
+    return Load(l.graph, sum, std::move(place));
+  });
+}
+
+absl::Status Forward(Lowering& l) {
+  const int x = l.Tensor("input"), w = l.Tensor("weight");
+  const Meta& out = l.Out();
+  if (!graph::IsFloat(out.type)) return l.Unsupported("integers are not supported");
+  const DType type = OpMath(out.type);
+  const Convolution c = ConvolutionOf(l, out.shape.size() - 2);
+  const bool bare = !l.Has("bias") && type == out.type;
+  const std::string name = l.Name(bare ? "" : "sum");
+  const int sum = l.Bool("transposed") ? Transpose(l, c, x, w, out.shape, type, name)
+                                       : Convolve(l, c, x, w, out.shape, type, name);
+  if (bare) {
+    l.Bind(sum);
+    return absl::OkStatus();
+  }
+  l.Bind(l.AddMap(l.Name(), out.shape, [&](const Exprs& at) {
+    const ExprPtr value = Cast(out.type, Load(l.graph, sum, at));
+    if (!l.Has("bias")) return value;
+    return Cast(out.type,
+                Add(Cast(type, value), Cast(type, Load(l.graph, l.Tensor("bias"), {at[1]}))));
+  }));
+  return absl::OkStatus();
+}
+
+absl::Status Backward(Lowering& l) {
+  const int dy = l.Tensor("grad_output"), x = l.Tensor("input"), w = l.Tensor("weight");
+  const Convolution c = ConvolutionOf(l, l.ShapeOf(x).size() - 2);
+  const bool transposed = l.Bool("transposed");
+  const std::vector<double> wanted = l.Numbers("output_mask");
+  const auto add = [&](int output, const std::string& part, const auto& make) {
+    if (wanted[output] == 0 || !l.Used(output)) return;
+    const DType out = l.Out(output).type, type = OpMath(out);
+    const int sum = make(type, l.Name(type == out ? part : part + "_sum"));
+    l.Bind(l.CastTensor(sum, out, l.Name(part)), output);
+  };
+  add(0, "input", [&](DType type, const std::string& name) {
+    return transposed ? Convolve(l, c, dy, w, l.ShapeOf(x), type, name)
+                      : Transpose(l, c, dy, w, l.ShapeOf(x), type, name);
+  });
+  add(1, "weight", [&](DType type, const std::string& name) {
+    return transposed ? OfWeights(l, c, dy, x, l.ShapeOf(w), type, name)
+                      : OfWeights(l, c, x, dy, l.ShapeOf(w), type, name);
+  });
+  add(2, "bias", [&](DType type, const std::string& name) {
+    std::vector<bool> reduced(l.ShapeOf(dy).size(), true);
+    reduced[1] = false;
+    return l.AddReduce(name, Combiner::kSum, l.ShapeOf(dy), reduced, /*keep=*/false,
+                       [&](const Exprs& at) { return Cast(type, Load(l.graph, dy, at)); });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const OperatorTable& ConvolutionOperators() {
+  static const auto* const kTable = new OperatorTable{
+      {"aten.convolution.default",
+       {"input:t weight:t bias:t? stride:i* padding:i* dilation:i* transposed:b groups:i",
+        Forward}},
+      {"aten.convolution_backward.default",
+       {"grad_output:t input:t weight:t stride:i* padding:i* dilation:i* transposed:b groups:i "
+        "output_mask:b*",
+        Backward}},
+  };
+  return *kTable;
+}
+
+}  // namespace warpsmith::import
