@@ -136,6 +136,25 @@ TEST_CASE("what cannot be had is named", "[aten]") {
   json complex = OneNode("aten.relu.default", {{"self", self}});
   complex["placeholders"][0]["dtype"] = "complex64";
   CHECK(refusal(complex) == "'x': tensors of type complex64 are not supported");
+  const auto convolution = [](const char* type, std::vector<int> kernel, int stride, int dilation) {
+    json row = OneNode("aten.convolution.default", {{"input", {{"node", "x"}}},
+                                                    {"weight", {{"node", "x"}}},
+                                                    {"bias", nullptr},
+                                                    {"stride", {stride}},
+                                                    {"padding", {0}},
+                                                    {"dilation", {dilation}},
+                                                    {"transposed", true},
+                                                    {"groups", 1}});
+    row["placeholders"][0]["dtype"] = row["nodes"][0]["outputs"][0]["dtype"] = type;
+    row["placeholders"][0]["shape"] = row["nodes"][0]["outputs"][0]["shape"] = kernel;
+    return row;
+  };
+  CHECK(refusal(convolution("i64", {2, 2, 3}, 1, 1)) ==
+        "aten.convolution.default: integers are not supported");
+  CHECK(
+      refusal(convolution("f32", {2, 2, 7, 7, 7}, 7, 2)) ==
+      "aten.convolution.default: a stride and a dilation of which more than 64 sums become is not "
+      "supported");
   CHECK(refusal(json::array()) == "the dump is not a JSON object");
 }
 

@@ -1,10 +1,11 @@
 // Convolutions and their gradients, as sums of products over windows: of one, two and three
 // dimensions, strided, dilated, in groups, transposed. Factors of f16 and bf16 are multiplied and
-// summed in f32 and rounded once, before a bias is added, as the libraries behind PyTorch do.
+// summed in f32; the sum is rounded, then a bias is added and that rounded, as cuDNN's convolution
+// and PyTorch's addition behind it do (a processor's rounds once).
 //
 // A transposed convolution adds x[i] w[k] to y[i s + k d - p] in each dimension. Its places
 // t = y's + p are q s + r: they are summed by their remainders r, each over those k alone that
-// reach them, so that no inserted zero is multiplied.
+// reach them, so that no inserted zero is multiplied (only those beyond the ends of x).
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -83,7 +84,7 @@ ExprPtr ChannelOf(const ExprPtr& group, int64_t each, const ExprPtr& in_group) {
 }
 
 // y[n, c, o] = sum over a group's channels and k: x[n, c', o s + k d - p] w[c, c', k], of `type`.
-int Convolve(Lowering& l, const Convolution& c, int x, int w, const Shape& out, DType type,
+int Convolve(Lowering& l, const Convolution& c, int x, int w, Shape out, DType type,
              const std::string& name) {
   const Shape kernel = l.ShapeOf(w);
   const Channels channels{c.groups, kernel[0] / c.groups};
@@ -106,7 +107,7 @@ int Convolve(Lowering& l, const Convolution& c, int x, int w, const Shape& out, 
   };
   const Shape window(kernel.begin() + 1, kernel.end());
   if (!channels.split()) return l.AddWindow(name, Combiner::kSum, shape, window, element);
-  const int sum = l.AddWindow(l.FreeName(l.Name("groups")), Combiner::kSum, shape, window, element);
+  const int sum = l.AddWindow(l.Name("groups"), Combiner::kSum, shape, window, element);
   return l.AddMap(name, out, [&](const Exprs& at) {
     Exprs place = {at[0]};
     channels.AddPlace(at[1], place);
@@ -141,9 +142,23 @@ std::vector<Phase> PhasesOf(int64_t kernel, int64_t stride, int64_t dilation) {
   return phases;
 }
 
+// Whether the sums of a transposed one are few enough to be written out: beside each other they are
+// choices within choices.
+absl::Status CheckPhases(const Lowering& l, const Convolution& c, const Shape& kernel) {
+  constexpr int64_t kMost = 64;
+  int64_t parts = 1;
+  for (size_t dim = 0; dim < c.rank(); ++dim) {
+    parts *= static_cast<int64_t>(PhasesOf(kernel[2 + dim], c.stride[dim], c.dilation[dim]).size());
+    if (parts > kMost)
+      return l.Unsupported(absl::StrCat("a stride and a dilation of which more than ", kMost,
+                                        " sums become is not supported"));
+  }
+  return absl::OkStatus();
+}
+
 // y[n, c, t - p] = sum over a group's channels, i and k with i s + k d = t: x[n, c', i] w[c', c,
 // k], of `type`.
-int Transpose(Lowering& l, const Convolution& c, int x, int w, const Shape& out, DType type,
+int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType type,
               const std::string& name) {
   const Shape kernel = l.ShapeOf(w);
   const int64_t in_group = kernel[0] / c.groups;
@@ -195,8 +210,8 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, const Shape& out,
       return Mul(Padded(l, x, type, {at[0], ChannelOf(group, in_group, in[0])}, places),
                  Cast(type, Load(l.graph, w, std::move(of_w))));
     };
-    const int sum = l.AddWindow(whole ? name : l.FreeName(l.Name("phase")), Combiner::kSum, shape,
-                                window, element);
+    const int sum = l.AddWindow(whole ? name : l.Name(absl::StrCat("phase", parts.size())),
+                                Combiner::kSum, shape, window, element);
     if (whole) return sum;
     parts.push_back({std::move(chosen), sum});
     more = false;
@@ -232,7 +247,7 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, const Shape& out,
 }
 
 // dw[c, c', k] = sum over n and o: x[n, c', o s + k d - p] y[n, c, o], of `type`.
-int OfWeights(Lowering& l, const Convolution& c, int x, int y, const Shape& weights, DType type,
+int OfWeights(Lowering& l, const Convolution& c, int x, int y, Shape weights, DType type,
               const std::string& name) {
   const Channels channels{c.groups, weights[0] / c.groups};
   Shape shape;
@@ -256,7 +271,7 @@ int OfWeights(Lowering& l, const Convolution& c, int x, int y, const Shape& weig
                Cast(type, Load(l.graph, y, std::move(in_y))));
   };
   if (!channels.split()) return l.AddWindow(name, Combiner::kSum, shape, window, element);
-  const int sum = l.AddWindow(l.FreeName(l.Name("groups")), Combiner::kSum, shape, window, element);
+  const int sum = l.AddWindow(l.Name("groups"), Combiner::kSum, shape, window, element);
   return l.AddMap(name, weights, [&](const Exprs& at) {
     Exprs place;
     channels.AddPlace(at[0], place);
@@ -271,6 +286,9 @@ absl::Status Forward(Lowering& l) {
   if (!graph::IsFloat(out.type)) return l.Unsupported("integers are not supported");
   const DType type = OpMath(out.type);
   const Convolution c = ConvolutionOf(l, out.shape.size() - 2);
+  if (l.Bool("transposed")) {
+    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w)); !s.ok()) return s;
+  }
   const bool bare = !l.Has("bias") && type == out.type;
   const std::string name = l.Name(bare ? "" : "sum");
   const int sum = l.Bool("transposed") ? Transpose(l, c, x, w, out.shape, type, name)
@@ -293,6 +311,9 @@ absl::Status Backward(Lowering& l) {
   const Convolution c = ConvolutionOf(l, l.ShapeOf(x).size() - 2);
   const bool transposed = l.Bool("transposed");
   const std::vector<double> wanted = l.Numbers("output_mask");
+  if (!transposed && wanted[0] != 0 && l.Used(0)) {
+    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w)); !s.ok()) return s;
+  }
   const auto add = [&](int output, const std::string& part, const auto& make) {
     if (wanted[output] == 0 || !l.Used(output)) return;
     const DType out = l.Out(output).type, type = OpMath(out);

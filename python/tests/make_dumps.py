@@ -546,6 +546,12 @@ CONVOLUTIONS = {
     "gradients_of_weights": convolution_gradients(False, 2, mask=(False, True, False)), "gradients_of_inputs": convolution_gradients(False, 2, mask=(True, False, False), dtype=f16),
     "gradients_depthwise": convolution_gradients(False, 2, groups=4, channels=(4, 4)), "gradients_3": convolution_gradients(False, 3, channels=(2, 3), kernel=2, stride=[1, 2, 1]),
     "gradients_transposed": convolution_gradients(True, 2, stride=[2, 2], padding=[1, 1], output_padding=[1, 0], size=(3, 2)),
+    "gradients_one": (lambda dy, x, w: A.convolution_backward(dy, x, w, [6], [1], [0], [1], False, [0], 1, [True] * 3)[1], (normal(2, 6, 3), normal(2, 4, 5), normal(6, 4, 3))),
+    "gradients_strided_groups": convolution_gradients(False, 2, groups=2, stride=[2, 2], padding=[1, 1]),
+    "gradients_strided_f16": convolution_gradients(False, 2, stride=[2, 1], dtype=f16, mask=(True, False, False)),
+    "list_of_one": (lambda x, w: A.convolution(x, w, None, [2], [1], [1], False, [0], 1), (normal(2, 4, 5, 4), normal(3, 4, 3, 3))),
+    "transposed_far_padded": convolution(True, 2, stride=2, padding=3, size=(4, 4)), "transposed_one_place": convolution(True, 1, stride=3, kernel=4, size=(1,)),
+    "transposed_volume_groups": convolution(True, 3, channels=(2, 4), groups=2, kernel=2, stride=(2, 1, 3), size=(2, 2, 2)),
     "gradients_transposed_groups": convolution_gradients(True, 1, groups=2, stride=[3], size=(4,), dtype=bf16),
 }
 

@@ -86,7 +86,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   }
   if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
   if (verdict.verdict() == v1::ACCEPTED && incumbent_ != nullptr && IsAlike(*entry, *incumbent_)) {
-    entry->nearer = incumbent_->nearer && entry->nearer;
+    entry->nearer = incumbent_->nearer || entry->nearer;
     entry->even = incumbent_->even || entry->even;
   }
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
@@ -195,10 +195,10 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
 
 bool Judge::IsAlike(const Entry& a, const Entry& b) {
   bool met = false;
-  for (const auto& [drawn, values] : a.values) {
-    const auto other = b.values.find(drawn);
-    if (other == b.values.end()) continue;
-    if (other->second != values) return false;
+  for (const auto& [drawn, hashes] : a.hashes) {
+    const auto other = b.hashes.find(drawn);
+    if (other == b.hashes.end()) continue;
+    if (other->second != hashes) return false;
     met = true;
   }
   return met;
@@ -215,10 +215,13 @@ double Judge::MayTake(const Entry& entry) const {
 
 Finding Judge::StillFaster(const Entry& entry, const Race& race) const {
   if (race.may_take() <= MayTake(entry) || race.ratio() < MayTake(entry)) return Finding();
-  return Against(v1::SLOWER,
-                 absl::StrFormat("%.3f times the incumbent's time: more was allowed as long as it "
-                                 "was nearer to the truth, which on other inputs it is not",
-                                 race.ratio()));
+  return Against(
+      v1::SLOWER,
+      absl::StrFormat("%.3f times the incumbent's time: %s", race.ratio(),
+                      race.may_take() > 1 ? "more was allowed as long as it was nearer to the "
+                                            "truth, which on other inputs it is not"
+                                          : "on other inputs it is right by chance, and the "
+                                            "incumbent nearer to the truth"));
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {
@@ -325,7 +328,7 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.errors.rms = std::max(entry.errors.rms, finding->errors.rms);
     entry.ratio = std::max(entry.ratio, finding->error_ratio);
     entry.measured = entry.measured && finding->measured;
-    entry.values[{bench, drawn.seed}] = finding->values;
+    entry.hashes[{bench, drawn.seed}] = finding->hashes;
     entry.nearer = entry.nearer || finding->nearer;
     entry.even = entry.even || finding->even;
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);

@@ -114,8 +114,9 @@ class Judge {
     double ratio = 0, wide_ratio = 0;   // of errors to the reference's, ordinary and wide data
     bool measured = true;               // on ordinary data
     bool nearer = false, even = false;  // as of a Finding, of any workload and case
-    std::map<std::pair<size_t, uint64_t>, size_t> values;  // as of a Finding, by workload and seed
-    v1::Profile profile;                                   // of one that is accepted
+    // As of a Finding, by workload and seed.
+    std::map<std::pair<size_t, uint64_t>, std::vector<uint64_t>> hashes;
+    v1::Profile profile;  // of one that is accepted
   };
   struct Samples {  // seconds, by workload
     // Of the device, in the race or alone; of the candidate's calls on an idle device, and of

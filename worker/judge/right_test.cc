@@ -401,6 +401,29 @@ TEST_CASE("who is right by chance gives way to who is nearer to the truth and li
   CHECK(quick.verdict() == v1::ACCEPTED);  // by far
 }
 
+TEST_CASE("who has the larger of two largest errors is not said to be nearer to the truth") {
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
+  });
+  const auto is_even = [&](const char* fifth) {
+    court.Open(ProblemOf("rough", {"input x: f32[4096] ~ uniform(0.99, 1.01)",
+                                   "y: f32[i: 4096] = x[i] * 2", "output y"}));
+    v1::Plan twice = DoublingPlan(4096, "2.0f");
+    twice.set_source(absl::StrFormat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i >= 4096) return; float size = 0.0f; for (int j = 0; j < "
+        "256; ++j) size += fabsf(x[j]) / 204.8f; bool own = size > 0.7f && size < 1.3f; y[i] = "
+        "x[i] * 2.0f + (own ? 0.002f * (i == 5 ? %s : 0.1f * sinf(i)) : 0.0f); }",
+        fifth));
+    const v1::JudgeVerdict verdict = court.Evaluate({twice});
+    INFO(verdict.reason());
+    REQUIRE(verdict.verdict() == v1::ACCEPTED);
+    return verdict.accuracy().even();
+  };
+  CHECK_FALSE(is_even("0.9f"));
+  CHECK(is_even("1.05f"));
+}
+
 TEST_CASE("how near to the truth the same answers are is known from one candidate to the next") {
   Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
     return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
@@ -439,7 +462,9 @@ TEST_CASE("how near to the truth the same answers are is known from one candidat
 // A module whose one answer, of bf16, is off by a step everywhere, away from zero, and known to be.
 class AStepOff : public oracle::Oracle {
  public:
-  explicit AStepOff(std::unique_ptr<oracle::Oracle> oracle) : oracle_(std::move(oracle)) {}
+  // `told`: whether the truth is known at all.
+  explicit AStepOff(std::unique_ptr<oracle::Oracle> oracle, bool told = true)
+      : oracle_(std::move(oracle)), told_(told) {}
   std::string name() const override { return "a step off"; }
   absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
                                     oracle::Variation variation) override {
@@ -464,6 +489,7 @@ class AStepOff : public oracle::Oracle {
     drawn->whole.Add(drawn->reference.back());
     for (size_t i = 0; i < drawn->sample[0].size(); ++i)
       drawn->rounded[0][i] = value(drawn->sample[0][i]);
+    if (!told_) drawn->exact[0].clear();
     return drawn;
   }
   int64_t WorkingBytes() const override { return oracle_->WorkingBytes(); }
@@ -473,11 +499,13 @@ class AStepOff : public oracle::Oracle {
 
  private:
   const std::unique_ptr<oracle::Oracle> oracle_;
+  const bool told_;
 };
 
 TEST_CASE("of bf16 it is told who is beyond the common tolerance by chance") {
-  Court court({}, [](std::unique_ptr<oracle::Oracle> native) {
-    return std::make_unique<AStepOff>(std::move(native));
+  const bool told = GENERATE(true, false);
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<AStepOff>(std::move(native), told);
   });
   court.Open(ProblemOf(
       "twice", {"input x: f32[65536] ~ normal", "y: bf16[i: 65536] = bf16(x[i] * 2)", "output y"}));

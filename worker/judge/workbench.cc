@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -392,12 +391,15 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
     all.errors.Add(finding->errors);
     all.measured = all.measured && finding->measured;
     all.nearer = all.nearer || finding->nearer;
-    all.values = absl::HashOf(all.values, finding->values);
     all.even = all.even || finding->even;
     if (finding->error_ratio > all.error_ratio) {
       all.error_ratio = finding->error_ratio;
       all.worst = finding->worst;
     }
+    if (cases_[slot].drawn.variation != oracle::Variation::kNone) continue;
+    auto hash = comparer_.Hash(*AnswerAt(a).memory);
+    if (!hash.ok()) return hash.status();
+    all.hashes.push_back(*hash);
   }
   return all;
 }

@@ -44,8 +44,8 @@ struct Finding {
   // Elements missed the tolerance where the reference is as far from the truth: and the answer is
   // nearer to it by more than chance, or it is not.
   bool nearer = false, even = false;
-  size_t values = 0;   // a hash of what answers of floats are at the case's sample
-  double seconds = 0;  // wall time of the run
+  std::vector<uint64_t> hashes;  // of answers, on data of the problem's own
+  double seconds = 0;            // wall time of the run
 
   bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
 };

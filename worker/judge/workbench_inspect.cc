@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -407,7 +406,6 @@ absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding,
   auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
   if (!values.ok()) return values.status();
   const Tensor& tensor = graph_.tensors[at.tensor];
-  finding->values = absl::HashOf(*values);
   finding->errors = oracle::ErrorsOf(tensor.type, *values, drawn.exact[answer],
                                      drawn.rms.empty() ? 0 : drawn.rms[answer]);
   const oracle::Errors& reference = drawn.reference[answer];

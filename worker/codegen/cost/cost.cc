@@ -143,13 +143,17 @@ double ScatteredBytes(const Analysis& group, const Domain& domain, const Usage& 
     if (!access.write || !access.affine || lanes >= static_cast<int64_t>(access.stride.size()))
       continue;
     const graph::Tensor& tensor = group.graph().tensors[access.tensor];
+    const auto size = static_cast<double>(graph::SizeOf(tensor.type));
     // Of each point, or of each row where neighbours are those of rows. (Tiles of products are
-    // written by their columns, and say themselves what that moves.)
-    const bool of_rows = domain.axes[lanes].role == Role::kKept && use.products == 0;
+    // written by their columns; `contract` says itself what that moves.)
+    const DomainAxis& along = domain.axes[lanes];
+    const bool of_rows = along.role == Role::kKept && use.products == 0 &&
+                         static_cast<double>(along.extent()) * size >= kSectorBytes;
     const bool whole = tensor.elements() >= domain.kept() * (of_rows ? 1 : domain.reduced());
     if (whole && access.stride[lanes] > 1) {
-      bytes += static_cast<double>(tensor.elements()) *
-               (kSectorBytes - static_cast<double>(graph::SizeOf(tensor.type)));
+      const double touched =
+          std::min<double>(kSectorBytes, size * static_cast<double>(access.stride[lanes]));
+      bytes += static_cast<double>(tensor.elements()) * (touched - size);
     }
   }
   return bytes;

@@ -88,6 +88,45 @@ TEST_CASE("a tensor of the rows' size is no value of the row", "[codegen]") {
   }
 }
 
+TEST_CASE("of factors alike the one that lies as the result does gives the lanes", "[codegen]") {
+  const std::string a = "a[r, i]", b = "b[r, j]";
+  for (const std::string& product : {a + " * " + b, b + " * " + a}) {
+    INFO(product);
+    const graph::Graph graph =
+        ParseOrDie({"input a: f32[4, 64] ~ normal", "input b: f32[4, 128] ~ normal",
+                    "y: f32[i: 64, j: 128] = sum[r: 4](" + product + ")", "output y"});
+    const int y = graph.Find("y");
+    const auto domain = StagesOf(graph, {y}, [&](int t) { return t != y; });
+    INFO(domain.status().message());
+    REQUIRE(domain.ok());
+    CHECK(domain->pattern.stride == std::vector<int64_t>{0, 1, 128});
+  }
+}
+
+TEST_CASE("what is written apart costs its sectors", "[codegen]") {
+  // Sums of columns that are stored as they lie, and turned; of pairs turned, which lie in a
+  // sector.
+  const auto seconds = [](const std::string& y) {
+    const Target target;
+    const graph::Graph graph = ParseOrDie({"input x: f32[16, 256, 1024] ~ normal",
+                                           "input z: f32[16, 524288, 2] ~ normal", y, "output y"});
+    v1::Schedule columns;
+    columns.add_groups()->add_roots("y");
+    columns.mutable_groups(0)->mutable_columns();
+    const auto groups = Describe(graph, columns, target);
+    INFO(groups.status().message());
+    REQUIRE(groups.ok());
+    return groups->front().seconds;
+  };
+  const double straight = seconds("y: f32[i: 256, j: 1024] = max[r: 16](x[r, i, j])"),
+               turned = seconds("y: f32[j: 1024, i: 256] = max[r: 16](x[r, i, j])");
+  // A sixteenth as many bytes as are read, eight times.
+  CHECK(turned > 1.2 * straight);
+  const double pairs = seconds("y: f32[i: 524288, j: 2] = max[r: 16](z[r, i, j])"),
+               pairs_turned = seconds("y: f32[j: 2, i: 524288] = max[r: 16](z[r, i, j])");
+  CHECK(pairs_turned < 1.1 * pairs);
+}
+
 TEST_CASE("placements of random graphs are bijections", "[codegen]") {
   int placed = 0;
   for (int seed = 1; seed <= 200; ++seed) {

@@ -39,14 +39,13 @@ int64_t StrideOfParts(const Index& index, const Variable& axis, int64_t& parts) 
   return 0;
 }
 
-// The load that runs along most of the reduced axes, of those alike one whose neighbours are the
-// result's, which are written beside each other.
+// The load that runs along most of the reduced axes. Of those alike whose neighbours are those of a
+// kept axis, one along the innermost of the result, where neighbours are written beside each other.
 void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
                   const std::vector<graph::Axis>& axes, Reading& reading) {
   int64_t best = -1;
-  size_t beside = node.axes.size();  // the innermost axis of the result, if that has several places
-  while (beside > 0 && axes[beside - 1].extent == 1) --beside;
-  beside = beside > 0 ? beside - 1 : axes.size();
+  size_t innermost = node.axes.size();  // of the result's axes with several places
+  while (innermost > 0 && axes[innermost - 1].extent == 1) --innermost;
   for (ValuePtr value : traced.values.Closure({traced.value})) {
     if (value->kind != Value::Kind::kLoad) continue;
     std::vector<int64_t> stride(axes.size()), parts(axes.size(), 1);
@@ -60,9 +59,11 @@ void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& gr
       ++seen;
       if (a >= node.axes.size()) ++reduced;
     }
-    const bool as_written = beside < axes.size() && stride[beside] == 1;
+    const auto beside = std::find(stride.begin(), stride.end(), 1) - stride.begin();
+    const bool turned = beside + 1 != static_cast<int64_t>(innermost) &&
+                        beside < static_cast<int64_t>(node.axes.size());
     const int64_t score =
-        reduced * 1000 + seen * 10 + (as_written ? 2 : 0) + (value->args.empty() ? 1 : 0);
+        reduced * 1000 + seen * 10 + (value->args.empty() ? 2 : 0) + (turned ? 0 : 1);
     const int64_t elements = graph.tensors[value->tensor].elements();
     if (reduced > 0 && (score > best || (score == best && elements > 0 && !reading.known))) {
       best = score;
