@@ -371,6 +371,34 @@ TEST_CASE("beside a start that is right by chance who is nearer to the truth is 
   CHECK(bench.recorder.incumbents.back().trial().accuracy().even() == !nearer);
 }
 
+TEST_CASE("products go in one pass where what is replaced rounds their factors", "[agent]") {
+  struct Case {
+    double error;             // of what is replaced
+    const char *type, *cast;  // of the answer
+  };
+  for (const Case& c : {Case{1e-3, "f32", ""}, Case{1e-6, "f32", ""}, Case{1e-2, "bf16", "bf16"}}) {
+    INFO(c.error << c.type);
+    Bench bench(MakeProblem(
+        "windows",
+        {"input x: f32[16, 64, 66, 66] ~ normal", "input w: f32[128, 64, 3, 3] ~ normal",
+         "s: f32[n: 16, o: 128, i: 64, j: 64] = sum[c: 64, u: 3, v: 3](x[n, c, i + u, j + v] * "
+         "w[o, c, u, v])",
+         absl::StrCat("y: ", c.type, "[n: 16, o: 128, i: 64, j: 64] = ", c.cast,
+                      "(max(s[n, o, i, j], 0.0))"),
+         "output y"}));
+    bench.evaluator.reference_error = c.error;
+    REQUIRE(bench.Run().ok());
+    int tried = 0;
+    for (const auto& trial : bench.recorder.trials) {
+      if (trial.action() != "products in one pass, where what is replaced rounds their factors")
+        continue;
+      ++tried;
+      CHECK(trial.schedule().groups(0).contract().math() == v1::PRODUCT_FP16);
+    }
+    CHECK(tried == (c.error == 1e-3 ? 1 : 0));
+  }
+}
+
 TEST_CASE("who is nearer to the truth is told though earlier slices found something", "[agent]") {
   const v1::Problem problem =
       MakeProblem("chain", {"input x: bf16[1024, 4096] ~ normal",

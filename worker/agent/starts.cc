@@ -45,6 +45,24 @@ v1::Schedule Exact(v1::Schedule schedule) {
 
 }  // namespace
 
+std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>& graph,
+                                      const v1::Schedule& schedule, const codegen::Target& target) {
+  auto state = MakeState(graph, schedule, target);
+  if (!state.ok()) return std::nullopt;
+  bool found = false;
+  for (int i = 0; i < schedule.groups_size(); ++i) {
+    if (state->groups[i].skeleton != v1::Group::kContract || !IsSlow(state->groups[i])) continue;
+    v1::Schedule one = state->schedule;
+    one.mutable_groups(i)->mutable_contract()->Clear();
+    one.mutable_groups(i)->mutable_contract()->set_math(v1::PRODUCT_FP16);
+    auto changed = MakeState(*state, one);
+    if (!changed.ok() || EstimateOf(*changed) >= EstimateOf(*state)) continue;
+    state = *std::move(changed);
+    found = true;
+  }
+  return found ? std::optional<v1::Schedule>(state->schedule) : std::nullopt;
+}
+
 StartsAfterWrong::StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
                                    const codegen::Target& target,
                                    std::function<bool(const v1::Schedule&)> lowers)

@@ -135,6 +135,7 @@ class SyntheticEvaluator : public Evaluator {
   std::function<bool(const v1::Schedule&)> inaccurate, wrong;
   // That miss the tolerance as far as the reference does; who does not may take a little longer.
   std::function<bool(const v1::Schedule&)> even;
+  double reference_error = 0;  // the largest, of an answer's rms
 
  private:
   static std::string Concatenated(const std::vector<v1::Plan>& plans) {
@@ -158,6 +159,7 @@ class SyntheticEvaluator : public Evaluator {
     evaluated.times.set_graph_us(time_us);
     const bool is_even = even && even(candidate.schedule);
     evaluated.accuracy.set_even(is_even);
+    evaluated.accuracy.set_reference_max_error(reference_error);
     const double most = best_even_ == is_even ? 0.995 : best_even_ ? 1.25 : 1 / 1.25;
     if (best_us > 0 && time_us > most * best_us) return v1::SLOWER;
     best_us = time_us;
