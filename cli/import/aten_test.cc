@@ -155,6 +155,15 @@ TEST_CASE("what cannot be had is named", "[aten]") {
       refusal(convolution("f32", {2, 2, 7, 7, 7}, 7, 2)) ==
       "aten.convolution.default: a stride and a dilation of which more than 64 sums become is not "
       "supported");
+  json backward = convolution("f32", {2, 2, 7, 7, 7}, 7, 2);
+  json& node = backward["nodes"][0];
+  node["op"] = "aten.convolution_backward.default";
+  node["args"]["grad_output"] = {{"node", "x"}};
+  node["args"]["transposed"] = false;
+  node["args"]["output_mask"] = {true, false, false};
+  CHECK(refusal(backward) ==
+        "aten.convolution_backward.default: a stride and a dilation of which more than 64 sums "
+        "become is not supported");
   CHECK(refusal(json::array()) == "the dump is not a JSON object");
 }
 

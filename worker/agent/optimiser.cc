@@ -54,6 +54,14 @@ constexpr auto kLookAgain = std::chrono::milliseconds(2);
 constexpr int kCardInFlight = 8;
 constexpr int kHostInFlight = 3;
 
+// Whether all answers, of which errors are told, are fp32.
+bool AnswersInFloats(const graph::Graph& graph) {
+  const auto is_float = [&](int t) { return graph.tensors[t].type == graph::DType::kF32; };
+  return !graph.outputs.empty() && absl::c_all_of(graph.outputs, is_float) &&
+         absl::c_all_of(graph.updates,
+                        [&](const graph::Graph::Update& update) { return is_float(update.value); });
+}
+
 // What tells two candidates apart: what is compiled and how it is launched.
 std::string DigestOf(const std::vector<v1::Plan>& plans) {
   std::string all;
@@ -527,17 +535,19 @@ class Slice {
     }
   }
 
-  // What is replaced rounds the factors of its products itself (PyTorch's convolutions), as its
-  // errors of fp32's answers say: who does the same is as near to the truth. Beside the best, once.
+  // The reference's fp32 answers are as far from the truth as if it rounded the factors of its
+  // products itself (as PyTorch's convolutions do): products in one pass, which do the same, are
+  // tried beside the best, once a task. Whether they are near enough is for the judge to say.
   void StartInOnePass(const v1::Accuracy& accuracy) {
     if (one_pass_asked_ || accuracy.reference_max_error() <= 0) return;
     one_pass_asked_ = true;
     if (accuracy.reference_max_error() < kRoundedFactors ||
-        !absl::c_all_of(main_->outputs,
-                        [&](int t) { return main_->tensors[t].type == graph::DType::kF32; }))
+        !absl::c_all_of(graphs_, [](const auto& graph) { return AnswersInFloats(*graph); }))
       return;
     const auto schedule = InOnePass(main_, best_.trial().schedule(), options_.target);
     if (!schedule || history_.Tried(*schedule)) return;
+    const auto plans = Lower(*schedule);
+    if (!plans.ok() || !judged_before_.insert(DigestOf(*plans)).second) return;
     SubmitStart(*schedule, "products in one pass, where what is replaced rounds their factors", "",
                 /*beside=*/true)
         .IgnoreError();

@@ -12,9 +12,8 @@
 
 namespace warpsmith::agent {
 
-// The schedule with products of fp32 in one pass of fp16 where that is estimated to be quicker: of
-// eleven bits of each factor they are as near as those of what rounds its factors itself. nullopt:
-// it has none.
+// The schedule with products of fp32 in one pass of fp16, of eleven bits of each factor, where that
+// is estimated to be quicker. nullopt: it has none.
 std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>& graph,
                                       const v1::Schedule& schedule, const codegen::Target& target);
 

@@ -150,6 +150,10 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
+    if (chance_) {
+      finding = MeetAtHand(*incumbent_);
+      if (!finding.ok() || finding->fatal) return finding;
+    }
     Race::Rule rule = options_.race;
     rule.may_take = MayTake(*entry);
     race.emplace(rule);
@@ -191,6 +195,16 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time%s", race->ratio(),
                                                MayTakeText(*race)));
+}
+
+absl::StatusOr<Finding> Judge::MeetAtHand(Entry& incumbent) {
+  const int slot = static_cast<int>(evaluations_ % cases_);
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    if (incumbent.hashes.count({b, benches_[b]->at(slot).seed}) > 0) continue;
+    auto finding = CheckOne(incumbent, b, slot, kPoisons[0], Strictness::kElements);
+    if (!finding.ok() || finding->fatal) return finding;
+  }
+  return Finding();
 }
 
 bool Judge::IsAlike(const Entry& a, const Entry& b) {

@@ -146,6 +146,9 @@ class Judge {
   // So many times the incumbent's time an entry may take in a race: more than 1 where it is nearer
   // to the truth and the incumbent right by chance, less the other way round.
   double MayTake(const Entry& entry) const;
+  // Has the incumbent meet the cases at hand that it has not met, so that it is known who is alike.
+  // It stays the incumbent whatever is seen of it there.
+  absl::StatusOr<Finding> MeetAtHand(Entry& incumbent);
   // Whether both gave the same in every ordinary case that both met, and met one: how near to the
   // truth the one was seen to be the other is, too.
   static bool IsAlike(const Entry& a, const Entry& b);

@@ -424,13 +424,18 @@ TEST_CASE("who has the larger of two largest errors is not said to be nearer to 
   CHECK(is_even("1.05f"));
 }
 
+std::unique_ptr<oracle::Oracle> MakeRough(std::unique_ptr<oracle::Oracle> native) {
+  return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
+}
+
 TEST_CASE("how near to the truth the same answers are is known from one candidate to the next") {
-  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
-    return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
-  });
+  Options redraws;
+  redraws.redraw_after = 0;  // so that the incumbent has not met what the next one meets first
+  Court courts[] = {Court({}, &MakeRough), Court(redraws, &MakeRough)};
   constexpr int kTries = 24;
   int chances = 0;
   for (int salt = 0; salt < kTries; ++salt) {
+    Court& court = courts[salt % 2];
     court.Open(ProblemOf(
         "rough", {absl::StrFormat("input x: f32[4096] ~ uniform(0.99, %f)", 1.01 + 1e-4 * salt),
                   "y: f32[i: 4096] = x[i] * 2", "output y"}));
@@ -457,6 +462,30 @@ TEST_CASE("how near to the truth the same answers are is known from one candidat
     CHECK(alike.accuracy().even());
   }
   CHECK(chances > kTries / 8);  // by its own draws one of several would be told otherwise
+}
+
+TEST_CASE("who differs at one place in many is not the same") {
+  Court court({}, &MakeRough);
+  court.Open(ProblemOf("rough", {"input x: f32[100000] ~ uniform(0.99, 1.01)",
+                                 "y: f32[i: 100000] = x[i] * 2", "output y"}));
+  // More places than a sample has; off by as much as the reference, or at one place not at all.
+  const auto is_even = [&](const std::string& but, int turns) {
+    v1::Plan twice = DoublingPlan(100000, "2.0f");
+    twice.set_source(absl::StrFormat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i >= 100000) return; float size = 0.0f; for (int j = 0; j < "
+        "256; ++j) size += fabsf(x[j]) / 204.8f; bool own = size > 0.7f && size < 1.3f; for (int j "
+        "= "
+        "0; j < %d; ++j) size += sqrtf(size); y[i] = x[i] * 2.0f + (own ? 0.002f * (%s ? 0.1f * "
+        "sinf(i) : 0.999f * sinf(i + 1.0f)) : 0.0f) + (size < 0.0f ? 1.0f : 0.0f); }",
+        turns, but));
+    const v1::JudgeVerdict verdict = court.Evaluate({twice});
+    INFO(verdict.reason());
+    REQUIRE(verdict.verdict() == v1::ACCEPTED);
+    return verdict.accuracy().even();
+  };
+  CHECK(is_even("false", 400));
+  CHECK_FALSE(is_even("true", 0));
 }
 
 // A module whose one answer, of bf16, is off by a step everywhere, away from zero, and known to be.

@@ -374,7 +374,14 @@ absl::StatusOr<Finding> Workbench::Check(Loaded& loaded, int slot, uint32_t pois
   auto finding = FindingOf(run, label_);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = Inspect(loaded, slot, poison, strictness);
-  if (finding.ok()) finding->seconds = seconds;
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding->seconds = seconds;
+  if (cases_[slot].drawn.variation != oracle::Variation::kNone) return finding;
+  for (int a = 0; a < answers(); ++a) {
+    auto hash = comparer_.Hash(*AnswerAt(a).memory);
+    if (!hash.ok()) return hash.status();
+    finding->hashes.push_back(*hash);
+  }
   return finding;
 }
 
@@ -396,10 +403,6 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
       all.error_ratio = finding->error_ratio;
       all.worst = finding->worst;
     }
-    if (cases_[slot].drawn.variation != oracle::Variation::kNone) continue;
-    auto hash = comparer_.Hash(*AnswerAt(a).memory);
-    if (!hash.ok()) return hash.status();
-    all.hashes.push_back(*hash);
   }
   return all;
 }

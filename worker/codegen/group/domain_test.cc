@@ -103,6 +103,18 @@ TEST_CASE("of factors alike the one that lies as the result does gives the lanes
   }
 }
 
+TEST_CASE("a factor without conditions gives the lanes, however the other lies", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input a: f32[4, 64] ~ normal", "input b: f32[4, 128] ~ normal",
+       "y: f32[i: 64, j: 128] = sum[r: 4](select(r > 0, b[r - 1, j], 0.0) * a[r, i])", "output y"});
+  const int y = graph.Find("y");
+  const auto domain = StagesOf(graph, {y}, [&](int t) { return t != y; });
+  INFO(domain.status().message());
+  REQUIRE(domain.ok());
+  CHECK_FALSE(domain->pattern.guarded);
+  CHECK(domain->pattern.stride == std::vector<int64_t>{1, 0, 64});
+}
+
 TEST_CASE("what is written apart costs its sectors", "[codegen]") {
   // Sums of columns that are stored as they lie, and turned; of pairs turned, which lie in a
   // sector.
