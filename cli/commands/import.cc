@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "common/base/clock.h"
 #include "common/problem/problem.h"
 
 namespace warpsmith::cli {
@@ -17,11 +18,20 @@ struct Flags {
   bool constant_weights = false;
 };
 
+constexpr absl::Duration kBetween = absl::Seconds(2);  // from one line of progress to the next
+
 using Importer = absl::StatusOr<import::Imported>(const import::ImportOptions&);
 
 absl::StatusOr<int> ImportFrom(Importer importer, const Context& context, const Flags& flags) {
   import::ImportOptions options = flags.options;
   options.python_path = context.python_path;
+  base::Instant told = base::Now();
+  options.progress = [&told](const std::string& path, size_t done, size_t all) {
+    if (base::Now() - told < kBetween || done == all) return;
+    told = base::Now();
+    std::cerr << "warpsmith: " << done << " of " << all << " are read, the last one " << path
+              << "\n";
+  };
   absl::StatusOr<import::Imported> imported = importer(options);
   if (!imported.ok()) return imported.status();
   for (const std::string& why : imported->skipped) {
@@ -81,6 +91,10 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
                    "once for each version of them, and counts in no time");
     from->add_option("--python", flags->options.python,
                      "Python with PyTorch 2.8 or newer; python3 if not given");
+    from->add_option("--jobs", flags->options.jobs,
+                     "Python processes at once; one a processor, of eight files or more each, if "
+                     "not given")
+        ->check(CLI::Range(1, 64));
     from->callback([&context, &chosen, flags, importer = importer] {
       chosen = [&context, flags, importer] { return ImportFrom(importer, context, *flags); };
     });

@@ -5,14 +5,18 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "cli/import/aten.h"
 #include "cli/import/lowering.h"
 #include "cli/import/orders.h"
@@ -302,18 +306,86 @@ absl::Status AddScalars(const Dump& dump, v1::TorchModule& torch) {
   return absl::OkStatus();
 }
 
-// Every file as a problem of `set`. `folder`: before a file's name in its path in the suite.
+// Processes that export at once. Each imports PyTorch first, which takes as long as several files.
+size_t JobsFor(const ImportOptions& options, size_t files) {
+  constexpr size_t kFilesOfJob = 8, kMost = 8;
+  const size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const size_t jobs = options.jobs > 0
+                          ? static_cast<size_t>(options.jobs)
+                          : std::min({processors, kMost, (files + kFilesOfJob - 1) / kFilesOfJob});
+  return std::clamp<size_t>(jobs, 1, std::max<size_t>(1, files));
+}
+
+// What files become, by several processes.
+class Importing {
+ public:
+  // `folder`: before a file's name in its path in the suite.
+  Importing(const ImportOptions& options, const Files& files, const std::string& suite,
+            const std::string& folder)
+      : options_(options),
+        files_(files),
+        suite_(suite),
+        folder_(folder),
+        made_(files.size(), absl::UnknownError("it was not reached")) {}
+
+  // As ImportKernelBench: the problems of each file, or why it has none.
+  absl::StatusOr<std::vector<absl::StatusOr<std::vector<v1::Problem>>>> Run() {
+    const size_t jobs = JobsFor(options_, files_.size());
+    std::vector<std::thread> others;
+    for (size_t job = 1; job < jobs; ++job)
+      others.emplace_back([this, job, jobs] { Work(job, jobs); });
+    Work(0, jobs);
+    for (std::thread& other : others) other.join();
+    absl::MutexLock lock(&mutex_);
+    if (!missing_.ok()) return missing_;
+    return std::move(made_);
+  }
+
+  std::string PathOf(size_t file) const {
+    return folder_ + fs::path(files_[file]).filename().string();
+  }
+
+ private:
+  // Every so manieth file from the job's number on: neighbours take about as long.
+  void Work(size_t job, size_t jobs) {
+    Files own;
+    for (size_t file = job; file < files_.size(); file += jobs) own.push_back(files_[file]);
+    Dumper dumper(options_);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const size_t file = job + i * jobs;
+      const absl::StatusOr<std::vector<Dump>> dumps =
+          dumper.Next(own.begin() + static_cast<long>(i), own.end());
+      auto problems = dumps.ok() ? ProblemsOf(*dumps, suite_, PathOf(file))
+                                 : absl::StatusOr<std::vector<v1::Problem>>(dumps.status());
+      absl::MutexLock lock(&mutex_);
+      if (absl::IsFailedPrecondition(dumps.status())) missing_.Update(dumps.status());
+      if (!missing_.ok()) return;
+      made_[file] = std::move(problems);
+      ++done_;
+      if (options_.progress) options_.progress(PathOf(file), done_, files_.size());
+    }
+  }
+
+  const ImportOptions& options_;
+  const Files& files_;
+  const std::string suite_, folder_;
+  absl::Mutex mutex_;
+  absl::Status missing_ ABSL_GUARDED_BY(mutex_);  // Python, or PyTorch
+  std::vector<absl::StatusOr<std::vector<v1::Problem>>> made_ ABSL_GUARDED_BY(mutex_);
+  size_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Every file as a problem of `set`, in their order.
 absl::StatusOr<Imported> ImportFiles(const ImportOptions& options, const Files& files,
                                      const std::string& suite, const std::string& folder) {
   Imported imported;
-  Dumper dumper(options);
+  Importing importing(options, files, suite, folder);
+  auto made = importing.Run();
+  if (!made.ok()) return made.status();
   std::set<std::string> names;
-  for (auto file = files.begin(); file != files.end(); ++file) {
-    absl::StatusOr<std::vector<Dump>> dumps = dumper.Next(file, files.end());
-    if (absl::IsFailedPrecondition(dumps.status())) return dumps.status();
-    const std::string path = folder + fs::path(*file).filename().string();
-    absl::StatusOr<std::vector<v1::Problem>> problems =
-        dumps.ok() ? ProblemsOf(*dumps, suite, path) : dumps.status();
+  for (size_t file = 0; file < files.size(); ++file) {
+    const std::string path = importing.PathOf(file);
+    absl::StatusOr<std::vector<v1::Problem>>& problems = (*made)[file];
     if (!problems.ok()) {
       imported.skipped.push_back(
           absl::StrCat(path.substr(0, path.size() - 3), ": ", problems.status().message()));

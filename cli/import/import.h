@@ -4,6 +4,7 @@
 // all files); what operators mean is here, in C++.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct ImportOptions {
   int level = 1;
   std::string only;         // "19,25-30": numbers of problems; empty: all of the level
   std::string python_path;  // folder that has warpsmith_torch/; empty: Python finds it by itself
+  int jobs = 0;             // Python processes at once; 0: as many as are worth it
+  // Told of each file, "level1/25_Swish.py", when it is done, whether it was imported or not: how
+  // many are, and of how many. On any thread, one call at a time; may be null.
+  std::function<void(const std::string& path, size_t done, size_t all)> progress;
 };
 
 struct Imported {

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -98,6 +99,42 @@ TEST_CASE("what to import must be there", "[import]") {
   options = checkout.options();
   options.python = "no-such-python";
   CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("several processes import what one does, in its order", "[import]") {
+  const Checkout checkout;
+  ImportOptions options = checkout.options();
+  if (NoPython(options)) return;
+  for (int i = 1; i <= 7; ++i) {
+    const std::string number = std::to_string(i);
+    // One that cannot be had, and one that ends its process.
+    checkout.Add(number + "_File.py",
+                 i == 3   ? "return torch.linalg.svd(x)[0]"
+                 : i == 5 ? "import os; os._exit(3)"
+                          : "return x * " + number,
+                 "[torch.rand(3, 3)]");
+  }
+  options.jobs = 1;
+  const auto one = ImportKernelBench(options);
+  REQUIRE(one.status().message() == "");
+  CHECK(one->set.problems_size() == 5);
+  CHECK(one->skipped.size() == 2);
+  std::vector<std::string> told;
+  std::vector<size_t> done;
+  options.jobs = 3;
+  options.progress = [&](const std::string& path, size_t so_far, size_t all) {
+    told.push_back(path);
+    done.push_back(so_far);
+    CHECK(all == 7);
+  };
+  const auto several = ImportKernelBench(options);
+  REQUIRE(several.status().message() == "");
+  CHECK(several->set.SerializeAsString() == one->set.SerializeAsString());
+  CHECK(several->skipped == one->skipped);
+  CHECK(done == std::vector<size_t>{1, 2, 3, 4, 5, 6, 7});
+  std::sort(told.begin(), told.end());
+  CHECK(told.front() == "level1/1_File.py");
+  CHECK(std::unique(told.begin(), told.end()) == told.end());
 }
 
 TEST_CASE("buffers may be called as attributes of PyTorch's own", "[import]") {
