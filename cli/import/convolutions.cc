@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/import/lowering.h"
+#include "cli/import/windows.h"
 
 namespace warpsmith::import {
 namespace {
@@ -36,25 +37,6 @@ Convolution ConvolutionOf(const Lowering& l, size_t rank) {
     return list.size() == 1 ? std::vector<int64_t>(rank, list[0]) : list;
   };
   return {spread("stride"), spread("padding"), spread("dilation"), l.Int("groups")};
-}
-
-// A place along one dimension, and the least and the greatest that it is.
-struct Place {
-  ExprPtr at;
-  int64_t least = 0, greatest = 0;
-};
-
-// An element of x, with the places of its last dimensions; 0 where one lies outside.
-ExprPtr Padded(const Lowering& l, int x, DType type, Exprs at, const std::vector<Place>& places) {
-  ExprPtr inside;
-  for (const Place& place : places) {
-    const int64_t extent = l.ShapeOf(x)[at.size()];
-    if (place.least < 0) inside = And(inside, LessEqual(I(0), place.at));
-    if (place.greatest >= extent) inside = And(inside, Less(place.at, I(extent)));
-    at.push_back(place.at);
-  }
-  const ExprPtr element = Cast(type, Load(l.graph, x, std::move(at)));
-  return inside == nullptr ? element : graph::Select(inside, element, Literal(type, 0));
 }
 
 // Channels of a result in groups: an axis, or one of the groups and one of the channels in each.
@@ -96,13 +78,12 @@ int Convolve(Lowering& l, const Convolution& c, int x, int w, Shape out, DType t
     const ExprPtr group = channels.Group(at, 1);
     std::vector<Place> places;
     for (size_t dim = 0; dim < c.rank(); ++dim) {
-      const int64_t s = c.stride[dim], d = c.dilation[dim], p = c.padding[dim];
-      places.push_back({Sub(Add(Mul(at[first + dim], I(s)), Mul(in[1 + dim], I(d))), I(p)), -p,
-                        (out[2 + dim] - 1) * s + (kernel[2 + dim] - 1) * d - p});
+      places.push_back(PlaceOf(at[first + dim], out[2 + dim], c.stride[dim], in[1 + dim],
+                               kernel[2 + dim], c.dilation[dim], c.padding[dim]));
     }
     Exprs of_w = {ChannelOf(group, channels.each, channels.InGroup(at, 1))};
     of_w.insert(of_w.end(), in.begin(), in.end());
-    return Mul(Padded(l, x, type, {at[0], ChannelOf(group, kernel[1], in[0])}, places),
+    return Mul(Padded(l, x, type, {at[0], ChannelOf(group, kernel[1], in[0])}, places, 0),
                Cast(type, Load(l.graph, w, std::move(of_w))));
   };
   const Shape window(kernel.begin() + 1, kernel.end());
@@ -207,7 +188,7 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
         if (phase.count > 1) k = Add(k, at[axis++]);
         of_w.push_back(std::move(k));
       }
-      return Mul(Padded(l, x, type, {at[0], ChannelOf(group, in_group, in[0])}, places),
+      return Mul(Padded(l, x, type, {at[0], ChannelOf(group, in_group, in[0])}, places, 0),
                  Cast(type, Load(l.graph, w, std::move(of_w))));
     };
     const int sum = l.AddWindow(whole ? name : l.Name(absl::StrCat("phase", parts.size())),
@@ -261,13 +242,12 @@ int OfWeights(Lowering& l, const Convolution& c, int x, int y, Shape weights, DT
     const ExprPtr group = channels.Group(at, 0);
     std::vector<Place> places;
     for (size_t dim = 0; dim < c.rank(); ++dim) {
-      const int64_t s = c.stride[dim], d = c.dilation[dim], p = c.padding[dim];
-      places.push_back({Sub(Add(Mul(in[1 + dim], I(s)), Mul(at[first + 1 + dim], I(d))), I(p)), -p,
-                        (of_y[2 + dim] - 1) * s + (weights[2 + dim] - 1) * d - p});
+      places.push_back(PlaceOf(in[1 + dim], of_y[2 + dim], c.stride[dim], at[first + 1 + dim],
+                               weights[2 + dim], c.dilation[dim], c.padding[dim]));
     }
     Exprs in_y = {in[0], ChannelOf(group, channels.each, channels.InGroup(at, 0))};
     in_y.insert(in_y.end(), in.begin() + 1, in.end());
-    return Mul(Padded(l, x, type, {in[0], ChannelOf(group, weights[1], at[first])}, places),
+    return Mul(Padded(l, x, type, {in[0], ChannelOf(group, weights[1], at[first])}, places, 0),
                Cast(type, Load(l.graph, y, std::move(in_y))));
   };
   if (!channels.split()) return l.AddWindow(name, Combiner::kSum, shape, window, element);

@@ -18,28 +18,19 @@ using graph::ExprPtr;
 using graph::Load;
 using graph::Op;
 
-// Where in the tensor element `k` of the window of output element `o` lies, along one dimension.
-ExprPtr Position(const Windows& w, size_t dim, const ExprPtr& o, const ExprPtr& k) {
-  return Sub(Add(Mul(o, I(w.stride[dim])), Mul(k, I(w.dilation[dim]))), I(w.padding[dim]));
+Place PlaceIn(const Windows& w, size_t dim, const ExprPtr& o, const ExprPtr& k) {
+  return PlaceOf(o, w.out[w.batch + dim], w.stride[dim], k, w.kernel[dim], w.dilation[dim],
+                 w.padding[dim]);
 }
 
 // The element, or `outside` where the window is beyond the tensor.
 ExprPtr Element(Lowering& l, const Windows& w, DType type, const Exprs& at, const Exprs& in,
                 double outside) {
-  Exprs indexes(at.begin(), at.begin() + w.batch);
-  ExprPtr inside;
-  for (size_t dim = 0; dim < w.kernel.size(); ++dim) {
-    const ExprPtr position = Position(w, dim, at[w.batch + dim], in[dim]);
-    const int64_t extent = w.in[w.batch + dim];
-    const int64_t last = (w.out[w.batch + dim] - 1) * w.stride[dim] +
-                         (w.kernel[dim] - 1) * w.dilation[dim] - w.padding[dim];
-    if (w.padding[dim] > 0) inside = And(inside, LessEqual(I(0), position));
-    if (last >= extent) inside = And(inside, Less(position, I(extent)));
-    indexes.push_back(position);
-  }
-  const ExprPtr element = Cast(type, Load(l.graph, l.Tensor("self"), indexes));
-  if (inside == nullptr) return element;
-  return graph::Select(inside, element, Literal(type, outside));
+  std::vector<Place> places;
+  for (size_t dim = 0; dim < w.kernel.size(); ++dim)
+    places.push_back(PlaceIn(w, dim, at[w.batch + dim], in[dim]));
+  return Padded(l, l.Tensor("self"), type,
+                Exprs(at.begin(), at.begin() + static_cast<long>(w.batch)), places, outside);
 }
 
 // ---- maximum --------------------------------------------------------------------------------
@@ -56,7 +47,7 @@ int PlaneIndex(Lowering& l, const Windows& w, int window_index) {
       stride /= w.kernel[dim];
       const ExprPtr k = w.kernel[dim] == 1 ? I(0) : Mod(Div(linear, I(stride)), I(w.kernel[dim]));
       const int64_t step = w.dilation[dim];
-      ExprPtr position = Position(w, dim, at[w.batch + dim], k);
+      ExprPtr position = PlaceIn(w, dim, at[w.batch + dim], k).at;
       if (w.padding[dim] > 0 && step == 1) position = Binary(Op::kMax, position, I(0));
       if (w.padding[dim] > 0 && step > 1) {
         position = graph::Select(Less(position, I(0)), Mod(position, I(step)), position);

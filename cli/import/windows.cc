@@ -46,6 +46,25 @@ Windows WindowsOf(const Lowering& l, const Shape& in, const Shape& out, size_t r
   return w;
 }
 
+Place PlaceOf(const ExprPtr& o, int64_t windows, int64_t stride, const ExprPtr& k, int64_t kernel,
+              int64_t dilation, int64_t padding) {
+  return {Sub(Add(Mul(o, I(stride)), Mul(k, I(dilation))), I(padding)), -padding,
+          (windows - 1) * stride + (kernel - 1) * dilation - padding};
+}
+
+ExprPtr Padded(const Lowering& l, int tensor, graph::DType type, Exprs at,
+               const std::vector<Place>& places, double outside) {
+  ExprPtr inside;
+  for (const Place& place : places) {
+    const int64_t extent = l.ShapeOf(tensor)[at.size()];
+    if (place.least < 0) inside = And(inside, LessEqual(I(0), place.at));
+    if (place.greatest >= extent) inside = And(inside, Less(place.at, I(extent)));
+    at.push_back(place.at);
+  }
+  const ExprPtr element = graph::Cast(type, graph::Load(l.graph, tensor, std::move(at)));
+  return inside == nullptr ? element : graph::Select(inside, element, Literal(type, outside));
+}
+
 ExprPtr DivisorOf(const Lowering& l, const Windows& w, const Exprs& o) {
   if (l.Has("divisor_override")) return I(l.Int("divisor_override"));
   ExprPtr count = I(1);

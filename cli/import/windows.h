@@ -1,4 +1,4 @@
-// Windows of pooling, forwards and backwards.
+// Windows of pooling, forwards and backwards, and of convolutions.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,19 @@ struct Windows {
 };
 // As kernel_size, stride, padding and dilation say; `rank` dimensions are pooled.
 Windows WindowsOf(const Lowering& l, const Shape& in, const Shape& out, size_t rank);
+
+// A place along one dimension, and the least and the greatest that it is.
+struct Place {
+  graph::ExprPtr at;
+  int64_t least = 0, greatest = 0;
+};
+// Where element k, one of `kernel`, of the window at o, one of `windows`, lies.
+Place PlaceOf(const graph::ExprPtr& o, int64_t windows, int64_t stride, const graph::ExprPtr& k,
+              int64_t kernel, int64_t dilation, int64_t padding);
+// An element of a tensor, with the places of its last dimensions behind `at`; `outside` where one
+// of them is beyond it, which is only tested where it may be.
+graph::ExprPtr Padded(const Lowering& l, int tensor, graph::DType type, Exprs at,
+                      const std::vector<Place>& places, double outside);
 
 // What an average over the window at `o`, an index for each pooled dimension, is divided by:
 // divisor_override, or the elements counted, which are those of the tensor, with the padding if

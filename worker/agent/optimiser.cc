@@ -28,6 +28,7 @@
 #include "worker/agent/policy.h"
 #include "worker/agent/record.h"
 #include "worker/agent/starts.h"
+#include "worker/judge/accuracy.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -35,10 +36,6 @@ namespace {
 // Moves in a row that never get to the judge (a source that was judged before, a schedule that code
 // generation refuses) before the loop looks at its budget again.
 constexpr int kMaxIdleMoves = 64;
-
-// Largest error of an fp32 answer, of its rms, from which on its products' factors were rounded: to
-// eleven bits it is 1e-3, in fp32 a few 1e-6.
-constexpr double kRoundedFactors = 1e-4;
 
 // Times that a schedule to start from is submitted again because the judge failed on it.
 constexpr int kMaxStartFailures = 2;
@@ -541,7 +538,7 @@ class Slice {
   void StartInOnePass(const v1::Accuracy& accuracy) {
     if (one_pass_asked_ || accuracy.reference_max_error() <= 0) return;
     one_pass_asked_ = true;
-    if (accuracy.reference_max_error() < kRoundedFactors ||
+    if (accuracy.reference_max_error() < judge::kRoundedError ||
         !absl::c_all_of(graphs_, [](const auto& graph) { return AnswersInFloats(*graph); }))
       return;
     const auto schedule = InOnePass(main_, best_.trial().schedule(), options_.target);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace warpsmith::device {
@@ -14,6 +15,7 @@ ShownCard ShowAlone(const std::string& name, const std::vector<VisibleCard>& car
 }
 
 ShownCard ShowAlone(const std::string& name) {
+  if (!absl::StartsWith(name, "cuda:")) return {name, {}};  // asks no driver
   const auto cards = ListCards();
   return ShowAlone(name, cards.ok() ? *cards : std::vector<VisibleCard>());
 }

@@ -36,6 +36,10 @@ inline constexpr double kCommonTolerance = 1e-2;  // absolute and relative, as K
 inline constexpr double kVariedError = 1e-3;
 inline constexpr double kVariedRatio = 3;
 
+// Largest error of an fp32 answer, relative to its rms, from which on what made it has rounded
+// factors of products: to eleven bits it is 1e-3, in fp32 a few 1e-6.
+inline constexpr double kRoundedError = 1e-4;
+
 // And so many steps of the type next to zero: of answers that underflow each rounding is much.
 inline constexpr double kVariedSteps = 4;
 

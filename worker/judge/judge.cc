@@ -151,8 +151,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
     if (chance_) {
-      finding = MeetAtHand(*incumbent_);
-      if (!finding.ok() || finding->fatal) return finding;
+      if (absl::Status s = MeetAtHand(*incumbent_); !s.ok()) return s;
     }
     Race::Rule rule = options_.race;
     rule.may_take = MayTake(*entry);
@@ -197,14 +196,16 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
                                                MayTakeText(*race)));
 }
 
-absl::StatusOr<Finding> Judge::MeetAtHand(Entry& incumbent) {
+absl::Status Judge::MeetAtHand(Entry& incumbent) {
   const int slot = static_cast<int>(evaluations_ % cases_);
   for (size_t b = 0; b < benches_.size(); ++b) {
     if (incumbent.hashes.count({b, benches_[b]->at(slot).seed}) > 0) continue;
-    auto finding = CheckOne(incumbent, b, slot, kPoisons[0], Strictness::kElements);
-    if (!finding.ok() || finding->fatal) return finding;
+    const auto finding = CheckOne(incumbent, b, slot, kPoisons[0], Strictness::kElements);
+    if (!finding.ok()) return finding.status();
+    if (finding->fatal)
+      return absl::InternalError(absl::StrCat("the incumbent failed: ", finding->reason));
   }
-  return Finding();
+  return absl::OkStatus();
 }
 
 bool Judge::IsAlike(const Entry& a, const Entry& b) {

@@ -147,8 +147,8 @@ class Judge {
   // to the truth and the incumbent right by chance, less the other way round.
   double MayTake(const Entry& entry) const;
   // Has the incumbent meet the cases at hand that it has not met, so that it is known who is alike.
-  // It stays the incumbent whatever is seen of it there.
-  absl::StatusOr<Finding> MeetAtHand(Entry& incumbent);
+  // It stays the incumbent whatever is seen of it there. Internal: it failed.
+  absl::Status MeetAtHand(Entry& incumbent);
   // Whether both gave the same in every ordinary case that both met, and met one: how near to the
   // truth the one was seen to be the other is, too.
   static bool IsAlike(const Entry& a, const Entry& b);

@@ -22,9 +22,6 @@ constexpr int kBaselineSamples = 9;
 constexpr int kBaselineTries = 2;
 constexpr absl::Duration kBaselineCallLimit = absl::Milliseconds(100);
 constexpr char kNative[] = "native";
-// Largest error of an answer, relative to its rms, from which on what made it has rounded factors
-// of products: to eleven bits it is 1e-3, in fp32 a few 1e-6.
-constexpr double kRoundedError = 1e-4;
 
 // A baseline's times on several workloads as one: of each kind the geometric mean, where every
 // workload has it.
