@@ -1,4 +1,5 @@
-// What a search starts from once what it was to start from is not right, and what it tries beside it.
+// What a search starts from once what it was to start from is not right, and what it tries beside
+// it.
 #pragma once
 
 #include <deque>
