@@ -116,9 +116,14 @@ std::string FloatLiteral(float value) {
   return absl::StrFormat("static_cast<float>(%.9g)", value);
 }
 
+int CountMaps(const v1::Launch& launch, bool windows) {
+  return static_cast<int>(std::count_if(
+      launch.arguments().begin(), launch.arguments().end(), [&](const v1::Argument& argument) {
+        return argument.has_map() && argument.map().has_window() == windows;
+      }));
+}
 bool TakesMaps(const v1::Launch& launch) {
-  return std::any_of(launch.arguments().begin(), launch.arguments().end(),
-                     [](const v1::Argument& argument) { return argument.has_map(); });
+  return CountMaps(launch, false) + CountMaps(launch, true) > 0;
 }
 
 // A tensor map as the variable `name`; what the driver says of it is in `error`.
@@ -126,24 +131,41 @@ absl::Status AddMap(const v1::Plan& plan, const Layout& layout, const v1::Tensor
                     const std::string& name, std::string& out) {
   if (auto status = CheckBuffer(plan, map.buffer()); !status.ok()) return status;
   const auto type = graph::FindType(map.dtype());
+  const auto& window = map.window();
+  const int images = map.sizes_size() - 2;  // axes of an image, with a window
   if (!type || map.sizes_size() < 1 || map.strides_size() != map.sizes_size() - 1 ||
-      map.box_size() != map.sizes_size()) {
+      map.box_size() != (map.has_window() ? 2 : map.sizes_size())) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor map of the type '", map.dtype(), "' with ", map.sizes_size(),
                      " sizes, ", map.strides_size(), " strides and a box of ", map.box_size()));
   }
+  if (map.has_window() && (images < 1 || window.lower_size() != images ||
+                           window.upper_size() != images || window.strides_size() != images)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a tensor map of ", map.sizes_size(), " sizes with a window of ", window.lower_size(),
+        " and ", window.upper_size(), " corners and ", window.strides_size(), " strides"));
+  }
   static const std::map<int64_t, const char*> kTypes = {{1, "8"}, {2, "16"}, {4, "32"}, {8, "64"}};
   const std::string swizzle = map.swizzle() == 0 ? "NONE" : absl::StrCat(map.swizzle(), "B");
   const std::string strides = map.strides().empty() ? "0" : absl::StrJoin(map.strides(), ", ");
+  std::string windows;  // of the driver's function, before the box
+  if (map.has_window()) {
+    absl::StrAppend(&out, "    const int ", name, "_lower[] = {",
+                    absl::StrJoin(window.lower(), ", "), "}, ", name, "_upper[] = {",
+                    absl::StrJoin(window.upper(), ", "), "};\n    const cuuint32_t ", name,
+                    "_each[] = {1, ", absl::StrJoin(window.strides(), ", "), ", 1};\n");
+    windows = absl::StrCat(name, "_lower, ", name, "_upper, ", name, "_each, ");
+  }
   absl::StrAppend(
       &out, "    const cuuint64_t ", name, "_sizes[] = {", absl::StrJoin(map.sizes(), ", "), "};\n",
       "    const cuuint64_t ", name, "_strides[] = {", strides, "};\n", "    const cuuint32_t ",
       name, "_box[] = {", absl::StrJoin(map.box(), ", "), "};\n", "    CUtensorMap ", name,
       ";  // ", plan.buffers(map.buffer()).tensor(), "\n",
-      "    if (error == cudaSuccess) {\n      error = host_side::encode(&", name,
-      ", CU_TENSOR_MAP_DATA_TYPE_UINT", kTypes.at(graph::SizeOf(*type)), ", ", map.sizes_size(),
-      ", static_cast<char*>(", Pointer(layout, map.buffer()), ") + ", map.offset(), ", ", name,
-      "_sizes, ", name, "_strides, ", name, "_box, CU_TENSOR_MAP_SWIZZLE_", swizzle, ");\n    }\n");
+      "    if (error == cudaSuccess) {\n      error = host_side::",
+      map.has_window() ? "encode_window" : "encode", "(&", name, ", CU_TENSOR_MAP_DATA_TYPE_UINT",
+      kTypes.at(graph::SizeOf(*type)), ", ", map.sizes_size(), ", static_cast<char*>(",
+      Pointer(layout, map.buffer()), ") + ", map.offset(), ", ", name, "_sizes, ", name,
+      "_strides, ", windows, name, "_box, CU_TENSOR_MAP_SWIZZLE_", swizzle, ");\n    }\n");
   return absl::OkStatus();
 }
 
@@ -352,8 +374,9 @@ std::string Preparation(const v1::Plan& plan) {
 
 // What functions take of the host's side.
 struct Needs {
-  bool fills = false, maps = false, products = false;
-  int lanes = 1, events = 1;  // the most of any
+  bool fills = false, products = false;
+  bool boxes = false, windows = false;  // of tensor maps
+  int lanes = 1, events = 1;            // the most of any
 };
 
 constexpr char kLanesFailed[] =
@@ -386,7 +409,8 @@ absl::StatusOr<std::string> Function(const v1::Plan& plan, const std::string& na
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::Step& step = plan.steps(i);
     if (auto status = AddStep(plan, layout, *lanes, events, i, out); !status.ok()) return status;
-    needs.maps |= TakesMaps(step.launch());
+    needs.boxes |= CountMaps(step.launch(), false) > 0;
+    needs.windows |= CountMaps(step.launch(), true) > 0;
     needs.products |= step.has_product();
     needs.fills |= step.has_fill() && !SameBytes(step.fill().pattern());
   }
@@ -431,7 +455,8 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
   auto text = Function(plan, absl::StrCat(name, "_run"), preparation, needs);
   if (!text.ok()) return text.status();
   absl::StrAppend(&functions, *text);
-  const auto& [fills, maps, products, lanes, events] = needs;
+  const auto& [fills, products, boxes, windows, lanes, events] = needs;
+  const bool maps = boxes || windows;
   std::string out = absl::StrCat(
       *device, kHostBanner, preparation.empty() && !products ? "" : "#include <atomic>\n",
       products
@@ -441,7 +466,8 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
       lanes > 1 ? absl::StrCat("\nconstexpr int kBeside = ", lanes - 1, ", kEvents = ", events,
                                ";\n", kLanes)
                 : "",
-      maps ? kEncode : "", products ? kProduct : "", fills ? kFill : "");
+      maps ? kMaps : "", boxes ? kEncode : "", windows ? kEncodeWindow : "",
+      products ? kProduct : "", fills ? kFill : "");
   if (!preparation.empty()) {
     // Asked for once on each device; a second thread that asks meanwhile does no harm.
     absl::StrAppend(&out, "\ncudaError_t prepare() {\n",

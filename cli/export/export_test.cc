@@ -656,11 +656,31 @@ TEST_CASE("plain CUDA of a kernel that takes tensor maps", "[export]") {
   REQUIRE(text.ok());
   CHECK(Has(*text, absl::StrCat("const cuuint64_t a", first, "_sizes[] = {256, 256, 1};")));
   CHECK(Has(*text, "    if (error == cudaSuccess) error = host_side::launch("));
+  CHECK_FALSE(Has(*text, "encode_window"));
   const Folder folder("maps");
   const std::string path = folder.path + "/k.cu";
   std::ofstream(path) << *text;
   CheckCompiles(path, folder);
   v1::TensorMap& map = *launch.mutable_arguments(first)->mutable_map();
+  const v1::TensorMap whole = map;
+  map.mutable_box()->Truncate(2);
+  CHECK(Has(std::string(CudaSource(plan, "k").status().message()), "and a box of 2"));
+  map.mutable_window()->add_lower(-1);
+  map.mutable_window()->add_upper(0);
+  CHECK(CudaSource(plan, "k").status().message() ==
+        "a tensor map of 3 sizes with a window of 1 and 1 corners and 0 strides");
+  map.mutable_window()->add_strides(2);
+  const auto windows = CudaSource(plan, "k");
+  REQUIRE(windows.ok());
+  CHECK(Has(*windows, absl::StrCat("const int a", first, "_lower[] = {-1}, a", first,
+                                   "_upper[] = {0};\n    const cuuint32_t a", first,
+                                   "_each[] = {1, 2, 1};")));
+  CHECK(Has(*windows, absl::StrCat("error = host_side::encode_window(&a", first, ", ")));
+  CHECK(Has(*windows, "error = host_side::encode(&"));  // the other operand
+  const std::string windows_path = folder.path + "/windows.cu";
+  std::ofstream(windows_path) << *windows;
+  CheckCompiles(windows_path, folder);
+  map = whole;
   map.set_buffer(3);
   CHECK(CudaSource(plan, "k").status().message() == "the plan has no buffer 3, it has 3");
   map.set_buffer(0);

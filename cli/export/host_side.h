@@ -47,26 +47,47 @@ int failed(cudaError_t error, const char* step, const char** where) {
 }
 )";
 
+constexpr char kMaps[] = R"(
+// A function of the driver that makes tensor maps; null: it has none.
+void* maker_of_maps(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+#else
+  cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  return result == cudaDriverEntryPointSuccess ? found : nullptr;
+}
+)";
+
 constexpr char kEncode[] = R"(
 // A tensor map of the address as it is now; it is made anew by every call.
 cudaError_t encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
                    const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
                    CUtensorMapSwizzle swizzle) {
-  static const auto function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-#else
-    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
-#endif
-    if (result != cudaDriverEntryPointSuccess) found = nullptr;
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
-  }();
+  static const auto function =
+      reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(maker_of_maps("cuTensorMapEncodeTiled"));
   if (function == nullptr) return cudaErrorNotSupported;
   const cuuint32_t each[5] = {1, 1, 1, 1, 1};
   const CUresult made = function(map, type, rank, address, sizes, strides, box, each,
                                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+)";
+
+constexpr char kEncodeWindow[] = R"(
+// Likewise, of the places of images at which a window stands.
+cudaError_t encode_window(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                          const cuuint64_t* sizes, const cuuint64_t* strides, const int* lower,
+                          const int* upper, const cuuint32_t* each, const cuuint32_t* box,
+                          CUtensorMapSwizzle swizzle) {
+  static const auto function =
+      reinterpret_cast<decltype(&cuTensorMapEncodeIm2col)>(maker_of_maps("cuTensorMapEncodeIm2col"));
+  if (function == nullptr) return cudaErrorNotSupported;
+  const CUresult made = function(map, type, rank, address, sizes, strides, lower, upper, box[0], box[1],
+                                 each, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }

@@ -79,9 +79,14 @@ absl::StatusOr<std::string> MapText(const v1::Plan& plan, const v1::TensorMap& m
   const auto type = graph::FindType(map.dtype());
   if (!type)
     return absl::InvalidArgumentError(absl::StrCat("a map of the type '", map.dtype(), "'"));
+  const v1::TensorMap::Window& window = map.window();
+  const std::string behind =
+      map.has_window() ? absl::StrCat(", [", List(window.lower()), ", ", List(window.upper()), ", ",
+                                      List(window.strides()), "]")
+                       : "";
   return absl::StrCat("[\"map\", [", map.buffer(), ", ", map.offset(), ", ", graph::SizeOf(*type),
                       ", ", List(map.sizes()), ", ", List(map.strides()), ", ", List(map.box()),
-                      ", ", map.swizzle(), "]]");
+                      ", ", map.swizzle(), behind, "]]");
 }
 
 absl::StatusOr<std::string> ArgumentText(const v1::Plan& plan, const v1::Argument& argument) {

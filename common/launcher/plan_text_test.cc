@@ -70,6 +70,18 @@ TEST_CASE("a plan's text is JSON", "[launcher]") {
   CHECK(plan["steps"][2] == json({{"copy", 0}, {"to", 3}, {"bytes", 32}}));
 }
 
+TEST_CASE("a tensor map says of its window", "[launcher]") {
+  v1::Plan plan = MadePlan();
+  v1::TensorMap& map =
+      *plan.mutable_steps(1)->mutable_launch()->mutable_arguments(4)->mutable_map();
+  map.add_sizes(4), map.add_strides(48);
+  map.mutable_window()->add_lower(-1);
+  map.mutable_window()->add_upper(0);
+  map.mutable_window()->add_strides(2);
+  CHECK(json::parse(*PlanText(plan))["steps"][1]["arguments"][4].dump() ==
+        R"(["map",[4,0,2,[2,3,4],[16,48],[16,24],128,[[-1],[0],[2]]]])");
+}
+
 TEST_CASE("steps of other lanes say so", "[launcher]") {
   v1::Plan plan = MadePlan();
   CHECK_FALSE(json::parse(*PlanText(plan))["steps"][0].contains("lane"));

@@ -146,6 +146,21 @@ def test_tensor_maps():
     assert card.driver.calls[-1].parameters[1].address == x.data_ptr() + 4 * WIDTH
 
 
+def test_tensor_maps_of_windows():
+    # x as 2 images of 2 x 4 places of 4 channels, and windows of 3 x 1 that are 2 apart in a line.
+    windows = [1, 0, 4, [4, 4, 2, 2], [16, 64, 128], [4, 256], 0, [[-1, 0], [-2, 0], [2, 1]]]
+    steps = [launch("windows", [["map", windows], ["map", [1, 0, 4, [WIDTH], [], [8], 0]]])]
+    solution, card = solution_of(plan(steps=steps), card=HostCard())
+    x = torch.randn(ROWS, WIDTH)
+    Module(solution)(x)
+    first, second = card.driver.calls[-1].parameters
+    assert (first.address, first.type, first.rank) == (x.data_ptr(), launcher.MAP_TYPES[4], 4)
+    assert list(first.sizes)[:4] == [4, 4, 2, 2] and list(first.strides)[:3] == [16, 64, 128]
+    assert (list(first.lower)[:2], list(first.upper)[:2], list(first.each)[:4]) == ([-1, 0], [-2, 0], [1, 2, 1, 1])
+    assert (first.channels, first.places, first.swizzle, first.promotion) == (4, 256, 0, 2)
+    assert (second.places, second.box[0]) == (0, 8)  # one without
+
+
 def product_plan(version="13.1.0", algorithm=2):
     """y[b] = x[b] w[b]^T for x [2, 5, 8], of whose rows 3 are taken from the second on, and w [2, 8, 16] as it lies."""
     return {

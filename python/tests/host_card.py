@@ -18,7 +18,10 @@ class HostMap(ctypes.Structure):
     """What this driver makes of a tensor: a note of it."""
     _fields_ = [("address", ctypes.c_uint64), ("type", ctypes.c_uint32), ("rank", ctypes.c_uint32),
                 ("sizes", ctypes.c_uint64 * 5), ("strides", ctypes.c_uint64 * 4), ("box", ctypes.c_ubyte * 5),
-                ("swizzle", ctypes.c_ubyte), ("promotion", ctypes.c_ubyte)]
+                ("swizzle", ctypes.c_ubyte), ("promotion", ctypes.c_ubyte),
+                # Of a window; else nothing, and what a box has of each axis is in `box`.
+                ("lower", ctypes.c_short * 3), ("upper", ctypes.c_short * 3), ("each", ctypes.c_ubyte * 5),
+                ("channels", ctypes.c_ushort), ("places", ctypes.c_ushort)]
 
     @property
     def value(self):
@@ -83,12 +86,22 @@ class HostDriver:
 
     def cuTensorMapEncodeTiled(self, to, kind, rank, address, sizes, strides, box, each, interleave, swizzle, promotion,
                                outside):
+        assert list(each) == [1] * rank.value and (interleave, outside) == (0, 0)
+        return self._encode(to, HostMap(address.value, kind, rank.value, tuple(sizes), tuple(strides), tuple(box),
+                                        swizzle, promotion))
+
+    def cuTensorMapEncodeIm2col(self, to, kind, rank, address, sizes, strides, lower, upper, channels, places, each,
+                                interleave, swizzle, promotion, outside):
+        assert len(lower) == len(upper) == rank.value - 2 and (interleave, outside) == (0, 0)
+        return self._encode(to, HostMap(address.value, kind, rank.value, tuple(sizes), tuple(strides), (), swizzle,
+                                        promotion, tuple(lower), tuple(upper), tuple(each), channels.value,
+                                        places.value))
+
+    def _encode(self, to, made):
         error = self._result()
         if not error:
-            assert to.value % launcher.MAP_ALIGNMENT == 0 and list(each) == [1] * rank.value
-            assert (interleave, outside) == (0, 0)
+            assert to.value % launcher.MAP_ALIGNMENT == 0
             self.encoded += 1
-            made = HostMap(address.value, kind, rank.value, tuple(sizes), tuple(strides), tuple(box), swizzle, promotion)
             ctypes.memmove(to.value, ctypes.addressof(made), ctypes.sizeof(made))
         return error
 

@@ -19,7 +19,9 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
                an argument is ["buffer", its index], ["i32", number], ["i64", number], ["f32", its 32 bits] or
                ["map", [buffer, offset, bytes of an element, sizes, strides, box, swizzle]], a tensor map of the
                copy engine's: sizes and box in elements, innermost first, offset, strides (of all axes but the
-               innermost) and swizzle in bytes;
+               innermost) and swizzle in bytes; behind them may be a window's [lower corners, upper corners, strides],
+               of all axes but the innermost and the outermost, by which places of images are brought (im2col): then
+               box is channels and places;
             {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n};
             {"product": library and version, "algorithm": from 1, "sizes": [batches, m, n, k], "a": matrix, "b": matrix,
              "d": matrix, "bias": [buffer, offset in bytes] or nothing, "workspace": buffer}
@@ -317,13 +319,19 @@ class Map:
     `place` is the address' in the record's row, `index` the argument's among `parameters`."""
 
     def __init__(self, card, given, place, parameters, index):
-        _, self._offset, element, sizes, strides, box, swizzle = given
-        self._check, self._encode = card.check, card.driver.cuTensorMapEncodeTiled
-        rank = len(sizes)
+        _, self._offset, element, sizes, strides, box, swizzle, *window = given
+        self._check, rank, each = card.check, len(sizes), [1] * len(sizes)
+        if window:
+            (lower, upper, each[1:-1]), = window
+            self._encode = card.driver.cuTensorMapEncodeIm2col
+            boxes = [(ctypes.c_int * (rank - 2))(*lower), (ctypes.c_int * (rank - 2))(*upper),
+                     *(ctypes.c_uint(extent) for extent in box)]
+        else:
+            self._encode = card.driver.cuTensorMapEncodeTiled
+            boxes = [(ctypes.c_uint32 * rank)(*box)]
         self._before = (MAP_TYPES[element], ctypes.c_uint(rank))
         self._behind = ((ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * max(1, rank - 1))(*strides),
-                        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0,
-                        MAP_SWIZZLES[swizzle], MAP_PROMOTION, 0)
+                        *boxes, (ctypes.c_uint32 * rank)(*each), 0, MAP_SWIZZLES[swizzle], MAP_PROMOTION, 0)
         self.place, self.address = place, None
         self._parameters, self._index = parameters, index
         self._made = {}

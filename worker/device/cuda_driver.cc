@@ -20,6 +20,7 @@ absl::StatusOr<const Driver*> LoadAndStart() {
   if (!status.ok()) return absl::UnavailableError(status.message());
   library->Find("cuFuncGetParamInfo", &driver->FuncGetParamInfo).IgnoreError();
   library->Find("cuTensorMapEncodeTiled", &driver->TensorMapEncodeTiled).IgnoreError();
+  library->Find("cuTensorMapEncodeIm2col", &driver->TensorMapEncodeIm2col).IgnoreError();
   const Result result = driver->Init(0);
   if (result != kSuccess) {
     const absl::Status status = ToStatus(*driver, result, "cuInit");

@@ -264,6 +264,11 @@ struct Driver {
                                  const uint64_t* sizes, const uint64_t* strides,
                                  const uint32_t* box, const uint32_t* element_strides,
                                  int interleave, int swizzle, int promotion, int outside);
+  Result (*TensorMapEncodeIm2col)(TensorMap* map, int type, unsigned rank, void* address,
+                                  const uint64_t* sizes, const uint64_t* strides, const int* lower,
+                                  const int* upper, unsigned channels, unsigned places,
+                                  const uint32_t* element_strides, int interleave, int swizzle,
+                                  int promotion, int outside);
 };
 
 // The driver, loaded and initialised once. NotFound: no libcuda.so.1, or it has no device.

@@ -1,5 +1,6 @@
 #include "worker/device/cuda_program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/base/casts.h"
@@ -41,6 +42,11 @@ uint64_t ValueOf(const v1::Argument& argument) {
   return value;
 }
 
+bool Encodes(const cuda::Driver& driver, const v1::TensorMap& map) {
+  return map.has_window() ? driver.TensorMapEncodeIm2col != nullptr
+                          : driver.TensorMapEncodeTiled != nullptr;
+}
+
 absl::StatusOr<cuda::TensorMap> Encode(CudaContext& cuda, const v1::TensorMap& map,
                                        uint64_t buffer) {
   static constexpr int kTypes[] = {cuda::kMapU8, cuda::kMapU16, cuda::kMapU32, cuda::kMapU64};
@@ -51,12 +57,21 @@ absl::StatusOr<cuda::TensorMap> Encode(CudaContext& cuda, const v1::TensorMap& m
   const std::vector<uint64_t> sizes(map.sizes().begin(), map.sizes().end());
   const std::vector<uint64_t> strides(map.strides().begin(), map.strides().end());
   const std::vector<uint32_t> box(map.box().begin(), map.box().end());
-  const std::vector<uint32_t> each(box.size(), 1);
+  std::vector<uint32_t> each(sizes.size(), 1);
+  const auto rank = static_cast<unsigned>(sizes.size());
+  void* const address = absl::bit_cast<void*>(buffer + map.offset());
   cuda::TensorMap encoded;
-  WS_CUDA(cuda, TensorMapEncodeTiled(&encoded, type, static_cast<unsigned>(sizes.size()),
-                                     absl::bit_cast<void*>(buffer + map.offset()), sizes.data(),
-                                     strides.data(), box.data(), each.data(), 0, swizzle,
-                                     cuda::kMapPromotion, 0));
+  if (map.has_window()) {
+    const v1::TensorMap::Window& window = map.window();
+    std::copy(window.strides().begin(), window.strides().end(), each.begin() + 1);
+    WS_CUDA(cuda, TensorMapEncodeIm2col(&encoded, type, rank, address, sizes.data(), strides.data(),
+                                        window.lower().data(), window.upper().data(), box[0],
+                                        box[1], each.data(), 0, swizzle, cuda::kMapPromotion, 0));
+  } else {
+    WS_CUDA(cuda,
+            TensorMapEncodeTiled(&encoded, type, rank, address, sizes.data(), strides.data(),
+                                 box.data(), each.data(), 0, swizzle, cuda::kMapPromotion, 0));
+  }
   return encoded;
 }
 
@@ -215,10 +230,13 @@ absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launc
   }
   for (const v1::Argument& argument : launch.arguments()) {
     kernel.values.push_back(ValueOf(argument));  // a buffer's comes with Bind, a map too
-    if (argument.has_map()) kernel.maps.emplace_back();
-  }
-  if (!kernel.maps.empty() && cuda.driver().TensorMapEncodeTiled == nullptr) {
-    return absl::InvalidArgumentError("the driver knows no tensor maps; they need one of CUDA 12");
+    if (!argument.has_map()) continue;
+    if (!Encodes(cuda.driver(), argument.map())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the driver knows no tensor maps", argument.map().has_window() ? " of windows" : "",
+          "; they need one of CUDA 12"));
+    }
+    kernel.maps.emplace_back();
   }
   auto map = kernel.maps.begin();
   for (int i = 0; i < launch.arguments_size(); ++i) {

@@ -252,8 +252,10 @@ TEST_CASE("memory that outlives a launch is refused however it is come by, and s
           "for (unsigned i = 0; i < x[0]; ++i) asm volatile(\"{.reg .pred p; setp.ne.b32 p, %2, "
           "0;\\nprefetch.tensormap [%0];\\n"
           "again: @p cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes "
-          "[%1], [%0, {%2}], [%3];}\" "
-          ":: \"l\"(&map), \"r\"(at), \"r\"(i), \"r\"(by) : \"memory\");"),
+          "[%1], [%0, {%2}], [%3];\\n"
+          "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+          "[%1], [%0, {%2, %2, %2}], [%3], {%4};}\" "
+          ":: \"l\"(&map), \"r\"(at), \"r\"(i), \"r\"(by), \"h\"(short(1)) : \"memory\");"),
       kLimit);
   INFO(engine.status());
   CHECK(engine.ok());

@@ -11,12 +11,15 @@
 namespace warpsmith::device {
 namespace {
 
-// Of a tensor map, by the driver's reference (cuTensorMapEncodeTiled).
+// Of a tensor map, by the driver's reference (cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col).
 constexpr int kMaxMapAxes = 5;
 constexpr int kMaxMapBox = 256;
 constexpr int kMapAlignment = 16;
 constexpr int64_t kMaxMapSize = int64_t{1} << 32;
 constexpr int64_t kMaxMapStride = int64_t{1} << 40;
+constexpr int kMinWindowAxes = 3;
+constexpr int kMaxWindowStride = 8;
+constexpr int kCorners[] = {32768, 128, 16};  // a window's, of 3, 4, 5 axes: from -this to this - 1
 
 std::string Where(const v1::Plan& plan, int step) {
   std::string text = absl::StrCat("step ", step);
@@ -37,16 +40,51 @@ absl::Status CheckRange(const v1::Plan& plan, int buffer, int64_t bytes) {
   return absl::OkStatus();
 }
 
+// What the driver asks of a window, of a map whose sizes it takes.
+absl::Status CheckWindow(const v1::TensorMap& map) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  const v1::TensorMap::Window& window = map.window();
+  const int axes = map.sizes_size(), images = axes - 2;  // axes of an image
+  if (axes < kMinWindowAxes || window.lower_size() != images || window.upper_size() != images ||
+      window.strides_size() != images) {
+    return bad("a window of ", window.lower_size(), " lower and ", window.upper_size(),
+               " upper corners and ", window.strides_size(), " strides, of a tensor map of ", axes,
+               " axes; all of ", kMinWindowAxes, " to ", kMaxMapAxes,
+               " but the innermost and the outermost have one of each");
+  }
+  const int end = kCorners[axes - kMinWindowAxes];
+  for (int i = 0; i < images; ++i) {
+    const int lower = window.lower(i), upper = window.upper(i), stride = window.strides(i);
+    for (int corner : {lower, upper}) {
+      if (corner < -end || corner >= end) {
+        return bad("a window's corner of ", corner, " along axis ", i + 1, ", not in ", -end,
+                   " to ", end - 1);
+      }
+    }
+    if (stride < 1 || stride > kMaxWindowStride) {
+      return bad("a window's stride of ", stride, " along axis ", i + 1, ", not in 1 to ",
+                 kMaxWindowStride);
+    }
+    if (map.sizes(i + 1) + upper - lower < 1) {
+      return bad("a window from ", lower, " to ", upper, " behind the last of ", map.sizes(i + 1),
+                 " elements of axis ", i + 1, ": it has no place there");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What the driver asks of a tensor map, and that it lies within its buffer.
 absl::Status CheckMap(const v1::Plan& plan, const v1::TensorMap& map) {
   const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
   const int64_t element = MapElementBytes(map);
   const int axes = map.sizes_size();
   if (element == 0) return bad("a tensor map of the type '", map.dtype(), "'");
-  if (axes < 1 || axes > kMaxMapAxes || map.strides_size() != axes - 1 || map.box_size() != axes) {
+  if (axes < 1 || axes > kMaxMapAxes || map.strides_size() != axes - 1 ||
+      map.box_size() != (map.has_window() ? 2 : axes)) {
     return bad("a tensor map of ", axes, " sizes, ", map.strides_size(), " strides and a box of ",
                map.box_size(), "; they go by 1 to ", kMaxMapAxes,
-               " axes, of which the innermost has no stride");
+               " axes, of which the innermost has no stride",
+               map.has_window() ? ", and a window's box is channels and places" : "");
   }
   if (map.offset() < 0 || map.offset() % kMapAlignment != 0) {
     return bad("a tensor map at byte ", map.offset(), ", not a multiple of ", kMapAlignment);
@@ -61,14 +99,18 @@ absl::Status CheckMap(const v1::Plan& plan, const v1::TensorMap& map) {
       return bad("a tensor map's stride of ", stride, " bytes along axis ", i,
                  ", not a multiple of ", kMapAlignment, " below 2^40");
     }
-    if (map.box(i) < 1 || map.box(i) > kMaxMapBox) {
-      return bad("a tensor map's box of ", map.box(i), " elements along axis ", i,
-                 "; the limit is ", kMaxMapBox);
-    }
     if (stride > 0 && size - 1 > (std::numeric_limits<int64_t>::max() - end) / stride) {
       return bad("a tensor map beyond 2^63 bytes");
     }
     end += (size - 1) * stride;
+  }
+  for (int i = 0; i < map.box_size(); ++i) {
+    if (map.box(i) < 1 || map.box(i) > kMaxMapBox) {
+      return bad("a tensor map's box of ", map.box(i),
+                 map.has_window() && i > 0 ? std::string(" places")
+                                           : absl::StrCat(" elements along axis ", i),
+                 "; the limit is ", kMaxMapBox);
+    }
   }
   const int64_t row = map.box(0) * element;
   if (row % kMapAlignment != 0) {
@@ -80,6 +122,9 @@ absl::Status CheckMap(const v1::Plan& plan, const v1::TensorMap& map) {
   }
   if (swizzle != 0 && row > swizzle) {
     return bad("a tensor map's box has rows of ", row, " bytes, swizzled by ", swizzle);
+  }
+  if (map.has_window()) {
+    if (absl::Status status = CheckWindow(map); !status.ok()) return status;
   }
   if (absl::Status status = CheckRange(plan, map.buffer(), 0); !status.ok()) return status;
   const int64_t bytes = plan.buffers(map.buffer()).bytes();

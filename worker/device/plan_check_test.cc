@@ -205,6 +205,76 @@ TEST_CASE("a tensor map lies within its buffer and is what the driver takes") {
   CHECK(absl::StrContains(Refusal([](auto&) {}, host), "this device has no tensor maps"));
 }
 
+TEST_CASE("a tensor map's window is what the driver takes") {
+  // Of 2 images of 5 x 7 places of 8 channels, windows of 3 x 3, 2 apart along the images' lines.
+  const auto refusal = [](const std::function<void(v1::TensorMap&)>& change) {
+    return Refusal([&](auto& m) {
+      m.clear_sizes(), m.clear_strides(), m.clear_box();
+      for (int64_t size : {8, 7, 5, 2}) m.add_sizes(size);
+      for (int64_t stride : {16, 112, 560}) m.add_strides(stride);
+      for (int box : {8, 256}) m.add_box(box);
+      for (int i = 0; i < 2; ++i) {
+        m.mutable_window()->add_lower(-1);
+        m.mutable_window()->add_upper(-1);
+        m.mutable_window()->add_strides(2 - i);
+      }
+      change(m);
+    });
+  };
+  const auto of_three = [](auto& m) {  // axes: the images' lines alone
+    m.mutable_sizes()->RemoveLast(), m.mutable_strides()->RemoveLast();
+    auto& window = *m.mutable_window();
+    for (auto* each : {window.mutable_lower(), window.mutable_upper(), window.mutable_strides()})
+      each->RemoveLast();
+  };
+  const auto of_five = [](auto& m) {
+    m.add_sizes(1), m.add_strides(1120);
+    m.mutable_window()->add_lower(0), m.mutable_window()->add_upper(0);
+    m.mutable_window()->add_strides(1);
+  };
+  const struct {
+    std::function<void(v1::TensorMap&)> change;
+    const char* reason;
+  } cases[] = {
+      {[](auto&) {}, ""},
+      {[](auto& m) { m.mutable_window()->set_lower(0, -128); }, ""},
+      {[](auto& m) { m.mutable_window()->set_lower(0, -129); },
+       "corner of -129 along axis 1, not in -128 to 127"},
+      {[](auto& m) { m.mutable_window()->set_upper(1, 127); }, ""},
+      {[](auto& m) { m.mutable_window()->set_upper(1, 128); }, "corner of 128 along axis 2"},
+      {[&](auto& m) { of_three(m), m.mutable_window()->set_lower(0, -32768); }, ""},
+      {[&](auto& m) { of_three(m), m.mutable_window()->set_upper(0, 32768); },
+       "corner of 32768 along axis 1, not in -32768 to 32767"},
+      {[&](auto& m) { of_five(m), m.mutable_window()->set_upper(2, 15); }, ""},
+      {[&](auto& m) { of_five(m), m.mutable_window()->set_lower(2, -17); },
+       "corner of -17 along axis 3, not in -16 to 15"},
+      {[](auto& m) { m.mutable_window()->set_strides(1, 8); }, ""},
+      {[](auto& m) { m.mutable_window()->set_strides(1, 9); },
+       "stride of 9 along axis 2, not in 1 to 8"},
+      {[](auto& m) { m.mutable_window()->set_strides(0, 0); }, "stride of 0 along axis 1"},
+      {[](auto& m) { m.mutable_window()->set_upper(1, -5); }, ""},
+      {[](auto& m) { m.mutable_window()->set_upper(1, -6); },
+       "a window from -1 to -6 behind the last of 5 elements of axis 2: it has no place there"},
+      {[](auto& m) { m.mutable_window()->add_lower(0); },
+       "a window of 3 lower and 2 upper corners and 2 strides, of a tensor map of 4 axes"},
+      {[](auto& m) { m.mutable_window()->clear_upper(); }, "2 lower and 0 upper corners"},
+      {[](auto& m) { m.mutable_window()->add_strides(1); }, "corners and 3 strides"},
+      {[&](auto& m) { of_three(m), of_three(m); }, "of a tensor map of 2 axes"},
+      {[](auto& m) { m.add_box(1); }, "a box of 3; they go by 1 to 5 axes"},
+      {[](auto& m) { m.set_box(0, 4); }, "rows of 8 bytes, not a multiple of 16"},
+      {[](auto& m) { m.set_box(0, 72); }, "rows of 144 bytes, swizzled by 128"},
+      {[](auto& m) { m.set_box(0, 264); }, "box of 264 elements along axis 0"},
+      {[](auto& m) { m.set_box(1, 257); }, "box of 257 places; the limit is 256"},
+      {[](auto& m) { m.set_box(1, 0); }, "box of 0 places"},
+      {[](auto& m) { m.set_sizes(3, 30); }, "of buffer 0, which has 16328"},
+  };
+  for (const auto& c : cases) {
+    const std::string found = refusal(c.change);
+    INFO(c.reason << ": " << found);
+    CHECK((*c.reason != '\0' ? absl::StrContains(found, c.reason) : found.empty()));
+  }
+}
+
 TEST_CASE("the bytes of a tensor map do not wrap") {
   CHECK(absl::StrContains(Refusal([](auto& m) {
                             m.clear_sizes();

@@ -30,6 +30,7 @@ namespace ws {
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
 // kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
 // a map of its own. kBlocksOfSm: blocks of a multiprocessor, that share its registers.
+// Window: NoWindow, or B's rows are places of an image's windows (contract_pack.cuh), of which its map is.
 // Where the glue is a pair (contract_plain.cuh), the second product's B has a map of its own, likewise (`behind`), and half of a
 // tile's columns are those of either, side by side; ends take both sums of a place.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
@@ -205,6 +206,7 @@ struct Contract {
 
   // Likewise, with what the cluster's other blocks bring; `part` of two, or of a pair the first or the second B.
   WS_DEVICE void bring_b(const hopper::Map& b, int stage, int part, Tile tile, int k) {
+    if constexpr (C::Window::kAxes > 0) return bring_window(b, stage, part, tile, k);
     unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * (kBytesB / kOf);
     const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + (kOf == 1 ? part : 0);
     constexpr int kShare = kTileColumns / C::kCluster;   // of B, by each block
@@ -216,6 +218,36 @@ struct Contract {
       for (int i = 0; i < kShare / 64; ++i) {
         bring_shared<C::kOnceB>(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
       }
+    }
+  }
+
+  // B's rows as windows' places in an image (contract_pack.cuh): those of a tile from its first on, moved by the taps that the step
+  // is of.
+  WS_DEVICE void bring_window(const hopper::Map& b, int stage, int part, Tile tile, int k) {
+    using Of = typename C::Window;
+    using W = typename Of::W;
+    using H = typename Of::H;
+    using D = typename Of::D;
+    constexpr int kShare = kTileColumns / C::kCluster;
+    const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
+    unsigned char* const to = steps + stage * kStepBytes + kPartsA * kBytesA + part * kBytesB + column * hopper::kRowBytes;
+    int place = tile.n + column;
+    const int w = place % W::kPlaces * W::kStep + W::kLower;
+    place /= W::kPlaces;
+    const int h = place % H::kPlaces * H::kStep + H::kLower;
+    place /= H::kPlaces;
+    const int d = place % D::kPlaces * D::kStep + D::kLower, image = part * Of::kImages + place / D::kPlaces;
+    int taps = k / Of::kOfTaps;
+    const int c = tile.batch * Of::kGroup + k % Of::kOfTaps, across = taps % W::kSteps * W::kMove;
+    taps /= W::kSteps;
+    const int down = taps % H::kSteps * H::kMove, deep = taps / H::kSteps * D::kMove;
+    constexpr unsigned short kAll = (1 << C::kCluster) - 1;
+    if constexpr (Of::kAxes == 5) {
+      if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, d, image, across, down, deep);
+      else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, d, image, across, down, deep);
+    } else {
+      if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, image, across, down);
+      else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, image, across, down);
     }
   }
 

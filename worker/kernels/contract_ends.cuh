@@ -52,8 +52,8 @@ struct PartialSums : KeepsNothing {
 };
 
 // The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
-template <class G>
-struct WholeSums<Scaled<G, false>> {
+template <class G, bool ONE>
+struct WholeSums<Scaled<G, false, ONE>> {
   static constexpr bool kLooks = true, kDown = false, kAcross = false;
   static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd;
   using Raw = typename G::RawEnd;
@@ -64,8 +64,8 @@ struct WholeSums<Scaled<G, false>> {
   template <int W> struct Place {
     float back[W];
   };
-  const Scaled<G, false>& g;
-  WS_DEVICE WholeSums(const Scaled<G, false>& g, EndTotals) : g(g) {}
+  const Scaled<G, false, ONE>& g;
+  WS_DEVICE WholeSums(const Scaled<G, false, ONE>& g, EndTotals) : g(g) {}
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
     Begun begun = {1, {1, 1}};
@@ -73,7 +73,7 @@ struct WholeSums<Scaled<G, false>> {
 #pragma unroll
     for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
       const int column = i * 128 + thread;
-      if (column < TILE_N && n + column < G::kN) begun.columns[i] = __ldg(g.back_b + batch * G::kN + n + column);
+      if (column < TILE_N && n + column < G::kN) begun.columns[i] = __ldg(g.back_b + g.at_b(batch, n + column));
     }
     return begun;
   }

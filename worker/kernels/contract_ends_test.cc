@@ -53,6 +53,7 @@ struct Tiles {
       c.tile_m, ", kTileN = ", c.tile_n, R"(, kStages = 2;
   static constexpr int kCluster = 1, kRaster = 2, kSplit = 1, kParts = 1, kRun = 0, kRunsOfStep = 1, kTail = 1;
   static constexpr int kWhole = 1 << 20, kBlocksOfSm = 1, kJoined = 0, kCut = 0;
+  using Window = ws::NoWindow;
   static constexpr bool kAlongM = false, kAlongN = false, kMeet = false, kInline = false, kLast = false;
   static constexpr bool kTurned = false, kOneA = false, kOneB = false, kOnceA = false, kOnceB = false, kTurns = false, kScaled = false;
 };

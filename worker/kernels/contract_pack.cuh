@@ -512,19 +512,282 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
   }
 }
 
+// ---- windows of an image (worker/codegen/skeleton/contract/windows.h)
+
+// One of the image's axes: of a window's PLACES the first stands at row LOWER, the next STEP rows on; of its TAPS each row has
+// TOGETHER, and the others' are so many rows on, APART a tap.
+template <int PLACES, int TAPS, int TOGETHER, int STEP, int APART, int LOWER, int ROWS>
+struct WindowAxis {
+  static constexpr int kPlaces = PLACES, kTaps = TAPS, kTogether = TOGETHER, kSteps = TAPS / TOGETHER;
+  static constexpr int kStep = STEP, kMove = APART * TOGETHER, kLower = LOWER, kRows = ROWS;
+};
+
+// What a row of the image has: CHANNELS of each of its taps, the innermost axis' last, LINE elements from a row to the next; of a
+// batch's product the part that begins GROUP elements after the one before it. K is multiplied in steps of 64: those of a row,
+// with zeros behind them, for each of the other taps.
+template <int AXES, class Deep, class Down, class Across, int IMAGES, int CHANNELS, int LINE, int GROUP>
+struct Window {
+  static constexpr int kAxes = AXES, kChannels = CHANNELS, kLine = LINE, kGroup = GROUP, kImages = IMAGES;
+  using W = Across;
+  using H = Down;
+  using D = Deep;
+  static constexpr int kInner = D::kTogether * H::kTogether * W::kTogether * CHANNELS, kChunks = (kInner + 63) / 64;
+  static constexpr int kOfTaps = kChunks * 64, kDepth = D::kSteps * H::kSteps * W::kSteps * kOfTaps;
+  static constexpr long long kRows = (long long)(IMAGES) * D::kRows * H::kRows * W::kRows, kPart = kRows * LINE;
+
+  // The glue's k of one that is multiplied; -1: zeros.
+  static WS_DEVICE int glue_k(int at) {
+    int steps = at / kOfTaps, inner = at % kOfTaps;
+    if (inner >= kInner) return -1;
+    const int channel = inner % CHANNELS;
+    inner /= CHANNELS;
+    const int w = steps % W::kSteps * W::kTogether + inner % W::kTogether;
+    steps /= W::kSteps, inner /= W::kTogether;
+    const int h = steps % H::kSteps * H::kTogether + inner % H::kTogether;
+    steps /= H::kSteps, inner /= H::kTogether;
+    return (((steps * D::kTogether + inner) * H::kTaps + h) * W::kTaps + w) * CHANNELS + channel;
+  }
+
+  // Where the glue's element of n and k is: its k as it is multiplied, and its place in the image, or -1 where it is outside.
+  struct Place {
+    int k;
+    long long at;
+  };
+  static WS_DEVICE Place place(long long batch, long long n, int k) {
+    const int channel = k % CHANNELS;
+    k /= CHANNELS;
+    const int w = k % W::kTaps, h = k / W::kTaps % H::kTaps, d = k / W::kTaps / H::kTaps;
+    const int steps = (d / D::kTogether * H::kSteps + h / H::kTogether) * W::kSteps + w / W::kTogether;
+    const int inner = ((d % D::kTogether * H::kTogether + h % H::kTogether) * W::kTogether + w % W::kTogether) * CHANNELS + channel;
+    const int row_w = static_cast<int>(n % W::kPlaces) * W::kStep + W::kLower + w / W::kTogether * W::kMove;
+    n /= W::kPlaces;
+    const int row_h = static_cast<int>(n % H::kPlaces) * H::kStep + H::kLower + h / H::kTogether * H::kMove;
+    n /= H::kPlaces;
+    const int row_d = static_cast<int>(n % D::kPlaces) * D::kStep + D::kLower + d / D::kTogether * D::kMove;
+    n /= D::kPlaces;
+    const auto inside = [](int row, int rows) { return row >= 0 && row < rows; };
+    Place place = {steps * kOfTaps + inner, -1};
+    if (inside(row_w, W::kRows) && inside(row_h, H::kRows) && inside(row_d, D::kRows))
+      place.at = (((n * D::kRows + row_d) * H::kRows + row_h) * W::kRows + row_w) * LINE + batch * GROUP + inner;
+    return place;
+  }
+};
+struct NoWindow {
+  static constexpr int kAxes = 0;
+};
+
+// Elements of an image by which a scale for all of it is guessed, of a thread; those may be this much larger than the largest of
+// them, and more are said to be too wide.
+constexpr int kSampled = 8;
+constexpr float kSampleRoom = 16;
+
+// The largest of what a block's threads have. Shared memory: a word a warp.
+WS_DEVICE float largest_of_block(float most) {
+  float* const of_warp = reinterpret_cast<float*>(shared());
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) most = fmaxf(most, shuffle_xor(most, step));
+  sync_block();
+  if (thread() % 32 == 0) of_warp[thread() / 32] = most;
+  sync_block();
+#pragma unroll
+  for (int w = 0; w < kPackThreads / 32; ++w) most = fmaxf(most, of_warp[w]);
+  sync_block();
+  return most;
+}
+
+// The image of the glue's windows W, in PARTS of T: [part][row][LINE]; scaled by one power of two for all of it, which is left in
+// `back`. Shared memory: 64 x 33 words a part. True: some of the block's elements are too wide for that scale. A block turns 64
+// rows' 64 elements at a time.
+template <class G, class W, class T, int PARTS, bool SCALED>
+WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
+  using Index = typename G::Index;
+  using Sum = typename G::Sum;
+  constexpr int V = G::kWidthImage, kTile = 64, kPitch = kTile / 2 + 1, kAcross = kTile / V, kEach = kTile / 2 * kAcross / kPackThreads;
+  constexpr long long kTiles = (W::kRows + kTile - 1) / kTile, kJobs = G::kBatch * kTiles * W::kChunks;
+  constexpr float kLeast = PARTS == 2 ? 0x1p-5f : 0x1p-14f, kMost = 65504.0f;   // of those that keep their digits
+  unsigned* const words = reinterpret_cast<unsigned*>(shared());   // of two elements of a row, [part][row][kPitch]
+  float up = 1;
+  if constexpr (SCALED) {
+    Spread spread = {0, 0, 0, 0};
+    constexpr unsigned long long kAll = G::kBatch * W::kRows * W::kInner / V;
+#pragma unroll
+    for (int i = 0; i < kSampled; ++i) {
+      const unsigned long long at = (i * kPackThreads + thread()) * 0x9e3779b97f4a7c15ull % kAll;
+      Sum x[V];
+      const long long row = static_cast<long long>(at / W::kInner % (W::kRows / V) * V);
+      g.template image<V>(Index(at / W::kInner / (W::kRows / V)), Index(row), Index(at % W::kInner), x);
+#pragma unroll
+      for (int v = 0; v < V; ++v) spread.see(x[v]);
+    }
+    const RowScale scale(largest_of_block(spread.most) * kSampleRoom);
+    up = scale.up;
+    if (block() == 0 && thread() == 0) back[0] = back_of(scale.back, kThinRow);
+  }
+  int lost = 0, counted = 0;
+  bool large = false;
+  for (long long job = block(); job < kJobs; job += blocks()) {
+    const int chunk = static_cast<int>(job % W::kChunks);
+    const long long first = job / W::kChunks % kTiles * kTile, batch = job / W::kChunks / kTiles;
+    Sum x[kEach][2][V];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int item = i * kPackThreads + thread(), element = chunk * kTile + item / kAcross * 2;
+      const long long row = first + item % kAcross * V;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) x[i][e][v] = 0;
+        if (row < W::kRows && element + e < W::kInner) g.template image<V>(Index(batch), Index(row), Index(element + e), x[i][e]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int item = i * kPackThreads + thread();
+      unsigned* const to = words + item % kAcross * V * kPitch + item / kAcross;
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        float pair[2] = {static_cast<float>(x[i][0][v]), static_cast<float>(x[i][1][v])};
+        if constexpr (SCALED) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            pair[e] *= up;
+            large = large || !(fabsf(pair[e]) < kMost);
+            counted += pair[e] != 0;
+            lost += pair[e] != 0 && fabsf(pair[e]) < kLeast;
+          }
+        }
+        const unsigned both = pair_of<T>(pair[0], pair[1]);
+        to[v * kPitch] = both;
+        if constexpr (PARTS == 2)
+          to[(kTile + v) * kPitch] = pair_of<T>(pair[0] - first_of<T>(both), pair[1] - second_of<T>(both));
+      }
+    }
+    sync_block();
+#pragma unroll
+    for (int i = 0; i < PARTS * kTile * 8 / kPackThreads; ++i) {
+      const int item = i * kPackThreads + thread(), part = item / (kTile * 8), row = item / 8 % kTile, eight = item % 8;
+      const int element = chunk * kTile + eight * 8;
+      if (first + row < W::kRows && (W::kGroup > 0 || element < W::kLine)) {
+        unsigned eight_of[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) eight_of[j] = words[(part * kTile + row) * kPitch + eight * 4 + j];
+        store<4, unsigned, 0>(reinterpret_cast<unsigned*>(image + placed(part * W::kPart + (first + row) * W::kLine + batch * W::kGroup + element)),
+                              eight_of);
+      }
+    }
+    sync_block();
+  }
+  if constexpr (!SCALED) return false;
+  // Of the block's elements, as of a row's (kind_of).
+  const bool wide = largest_of_block(large ? 1.0f : 0.0f) > 0;
+  int* const sums = reinterpret_cast<int*>(shared());
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) lost += shuffle_xor(lost, step), counted += shuffle_xor(counted, step);
+  if (thread() % 32 == 0) sums[thread() / 32 * 2] = lost, sums[thread() / 32 * 2 + 1] = counted;
+  sync_block();
+  long long all_lost = 0, all_counted = 0;
+#pragma unroll
+  for (int w = 0; w < kPackThreads / 32; ++w) all_lost += sums[2 * w], all_counted += sums[2 * w + 1];
+  sync_block();
+  return wide || all_lost * 16 > all_counted;
+}
+
+// What its windows are multiplied with, [batch][part][row][kDepth], a row by a warp.
+template <class G, class W, class T, int PARTS, bool SCALED>
+WS_DEVICE bool pack_weights(const G& g, T* parts, float* back) {
+  using Index = typename G::Index;
+  constexpr long long kRows = G::kBatch * G::kM, kAtOnce = kPackThreads / 32, kPart = G::kM * W::kDepth;
+  static_assert(G::kWidthA == 1, "elements one by one");
+  const int lane = thread() % 32;
+  bool any = false;
+  for (long long row = block() * kAtOnce + thread() / 32; row < kRows; row += blocks() * kAtOnce) {
+    const Index batch = row / G::kM, m = row % G::kM;
+    T* const to = parts + placed((long long)(batch) * PARTS * kPart + (long long)(m) * W::kDepth);
+    const auto read = [&](int at) {
+      typename G::Sum x[1] = {0};
+      const int k = W::glue_k(at);
+      if (k >= 0) g.template a<1>(batch, m, Index(k), x);
+      return static_cast<float>(x[0]);
+    };
+    if constexpr (!SCALED) {
+#pragma unroll 4
+      for (int at = lane; at < W::kDepth; at += 32) to[at] = from_float<T>(read(at));
+    } else {
+      Spread spread = {0, 0, 0, 0};
+#pragma unroll 4
+      for (int at = lane; at < W::kDepth; at += 32) spread.see(read(at));
+      spread = meet_row<32>(spread);
+      const RowScale scale(spread.most);
+      spread.begin_count();
+#pragma unroll 4
+      for (int at = lane; at < W::kDepth; at += 32) {
+        T greater, lesser;
+        part<PARTS>(read(at) * scale.up, greater, lesser, spread);
+        to[at] = greater;
+        if constexpr (PARTS == 2) to[kPart + at] = lesser;
+      }
+      const RowKind kind = kind_of(meet_row<32>(spread), W::kDepth);
+      any = any || kind >= kWideRow;
+      if (lane == 0) back[row] = back_of(scale.back, kind);
+    }
+  }
+  return any;
+}
+
+// All blocks pack A, B or both, as contract_pack does. `wide` is 2 where the image is too wide, so that all sums are made in fp32.
+template <class G, class W, class T, int PARTS, bool SCALED, bool A, bool B>
+WS_DEVICE void contract_pack_windows(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide) {
+  bool any = false, all = false;
+  if constexpr (A) any = pack_weights<G, W, T, PARTS, SCALED>(g, a, back_a);
+  if constexpr (B) all = pack_image<G, W, T, PARTS, SCALED>(g, b, back_b);
+  if constexpr (SCALED) {
+    any = any_of_block(any);
+    if (thread() == 0) wide[block()] = all ? 2 : any;
+    if (block() == 0 && thread() == 0) wide[blocks()] = 0;
+  }
+}
+
+// The glue of windows and what they are multiplied with, for the plain main loop, as Packed is of others.
+template <class G, class W, class T, int PARTS>
+struct PackedWindows : G {
+  using Sum = typename G::Sum;
+  using Index = typename G::Index;
+  const T* packed_a;
+  const T* packed_b;
+  WS_DEVICE PackedWindows(const G& g, const T* packed_a, const T* packed_b) : G(g), packed_a(packed_a), packed_b(packed_b) {}
+  static WS_DEVICE Sum sum_of(const T* first, long long part) {
+    return PARTS == 2 ? to_float(first[0]) + to_float(first[part]) : to_float(first[0]);
+  }
+  template <int V> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[V]) const {
+    static_assert(V == 1, "elements one by one");
+    constexpr long long kPart = G::kM * W::kDepth;
+    x[0] = sum_of(packed_a + (long long)(batch) * PARTS * kPart + (long long)(m) * W::kDepth + W::place(batch, 0, static_cast<int>(k)).k, kPart);
+  }
+  template <int V> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[V]) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const auto place = W::place(batch, n + (G::kAlongN ? v : 0), static_cast<int>(k + (G::kAlongN ? 0 : v)));
+      x[v] = place.at < 0 ? 0 : sum_of(packed_b + place.at, W::kPart);
+    }
+  }
+};
+
 // ---- what becomes of sums of operands in two parts
 
 // The glue G for products of parts (REST: for those that are made in fp32): sums are multiplied by what their rows
 // were divided by. Neighbours that are finished together are of one kind: one that is made in fp32 makes all so.
-template <class G, bool REST>
+// ONE: all of B was divided by one.
+template <class G, bool REST, bool ONE = false>
 struct Scaled : G {
   const float* back_a;   // [batch][M]
-  const float* back_b;   // [batch][N]
+  const float* back_b;   // [batch][N], or one
+  bool all = false;      // are made in fp32
   WS_DEVICE Scaled(const G& g, const float* back_a, const float* back_b) : G(g), back_a(back_a), back_b(back_b) {}
+  static WS_DEVICE long long at_b(long long batch, long long n) { return ONE ? 0 : batch * G::kN + n; }
   // Whether sums of a row and these columns are another kernel's.
   template <int W>
   WS_DEVICE bool leaves_out(float a, const float (&b)[W]) const {
-    bool rest = false;
+    bool rest = all;
 #pragma unroll
     for (int v = 0; v < W; ++v) rest = rest || is_rest(kind_of(a), kind_of(b[v]));
     return rest != REST;
@@ -534,7 +797,7 @@ struct Scaled : G {
     const float a = back_a[batch * G::kM + m];
     float b[W], done[W];
 #pragma unroll
-    for (int v = 0; v < W; ++v) b[v] = back_b[batch * G::kN + n + v];
+    for (int v = 0; v < W; ++v) b[v] = back_b[at_b(batch, n + v)];
     if (leaves_out(a, b)) return;
 #pragma unroll
     for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * factor_of(a) * factor_of(b[v]);
@@ -632,29 +895,34 @@ WS_DEVICE int find_units(int first, int end, int skip, int* found, int* totals, 
 }
 
 // Sums that are made in fp32, where one of the `words` of `wide`, or of what was packed once, says that there are rows that are too
-// wide: for the columns of each tile those rows that need it with one of them, put together in tiles.
-template <class G, class C>
+// wide: for the columns of each tile those rows that need it with one of them, put together in tiles. ONE: as Scaled has it; a
+// word of 2 is of an image that is too wide, and all sums are made.
+template <class G, class C, bool ONE = false>
 WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* wide, int words,
                              const int* once_wide, int once_words) {
   using Index = typename G::Index;
-  using Rest = Gathered<Scaled<G, true>, C::kTileM>;
+  using Of = Scaled<G, true, ONE>;
+  using Rest = Gathered<Of, C::kTileM>;
   using Tiles = PlainContract<Rest, C>;
   constexpr int kUnit = Rest::kUnit, kOfTile = C::kTileM / kUnit, kTilesOfWindow = kRestWindow / kOfTile;
   static_assert(kRestWindow % kOfTile == 0, "whole tiles");
   constexpr long long kUnits = G::kM / kUnit, kTilesM = (kUnits + kOfTile - 1) / kOfTile;
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
-  bool some = false;
-  for (int i = thread(); i < words; i += kPlainThreads) some = some || wide[i] != 0;
-  for (int i = thread(); i < once_words; i += kPlainThreads) some = some || once_wide[i] != 0;
-  if (!any_of_block(some)) return;
+  int some = 0;
+  for (int i = thread(); i < words; i += kPlainThreads) some = maximum(some, wide[i]);
+  for (int i = thread(); i < once_words; i += kPlainThreads) some = maximum(some, once_wide[i]);
+  some = greatest_of_block(some);
+  if (some == 0) return;
+  Of finished(g, back_a, back_b);
+  finished.all = some == 2;
   int* const found = reinterpret_cast<int*>(shared() + Tiles::kSharedBytes);   // of a tile, and a word a warp behind its rows
   for (long long at = block(); at < kTilesM * Tiles::kTilesN * G::kBatch; at += blocks()) {
     const long long batch = at / (kTilesM * Tiles::kTilesN), rows = at / Tiles::kTilesN % kTilesM;
     const long long n = at % Tiles::kTilesN * Tiles::kColumns;
     const float* const of_a = back_a + batch * G::kM;
-    const float* const of_b = back_b + batch * G::kN + n;
-    int kind = kDenseRow;
-    for (long long i = thread(); i < least(Tiles::kColumns, G::kN - n); i += kPlainThreads) kind = maximum(kind, kind_of(of_b[i]));
+    int kind = finished.all ? kLoneRow : kDenseRow;
+    for (long long i = thread(); i < least(Tiles::kColumns, G::kN - n); i += kPlainThreads)
+      kind = maximum(kind, kind_of(back_b[Of::at_b(batch, n + i)]));
     kind = greatest_of_block(kind);
     const int skip = static_cast<int>(rows % kTilesOfWindow) * kOfTile;
     const int there = find_units<kOfTile>(static_cast<int>(rows / kTilesOfWindow) * kRestWindow, static_cast<int>(kUnits), skip, found, found + C::kTileM, [&](int unit) {
@@ -664,7 +932,7 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
       return is;
     });
     if (there <= skip) continue;
-    const Rest rest(Scaled<G, true>(g, back_a, back_b), found, there - skip < kOfTile ? there - skip : kOfTile);
+    const Rest rest(finished, found, there - skip < kOfTile ? there - skip : kOfTile);
     Tiles(rest, static_cast<Index>(batch * Tiles::kTilesN + at % Tiles::kTilesN)).run(nullptr);
   }
 }

@@ -86,6 +86,7 @@ struct Config {
   static constexpr int kM = 64, kN = 256, kK = 64, kBatch = 1, kTileM = 64, kStages = 2, kCluster = 1, kRaster = 1;
   static constexpr int kSplit = 1, kParts = 1, kRun = 0, kRunsOfStep = 1;
   static constexpr bool kMeet = false, kInline = false, kTurned = false, kTurns = false, kScaled = false, kOneA = false, kOneB = false;
+  using Window = ws::NoWindow;
   static constexpr int kJoined = 0, kCut = 0, kLast = false, kTail = 1, kWhole = 1 << 30, kBlocksOfSm = 1;
   static constexpr bool kAlongM = false, kAlongN = false;
 };

@@ -151,6 +151,46 @@ WS_DEVICE void load_box_to(void* to, const Map& map, Barrier& barrier, unsigned 
       : "memory");
 }
 
+// The places from (w, h) of image n on that a map's window takes, each moved by (across, down): of each the channels from c on;
+// the map says how many. What is outside of the image is zero.
+WS_DEVICE void load_window(void* to, const Map& map, Barrier& barrier, int c, int w, int h, int n, int across, int down) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(
+          shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(static_cast<unsigned short>(across)),
+      "h"(static_cast<unsigned short>(down))
+      : "memory");
+}
+// Of volumes, from (w, h, d) of volume n on.
+WS_DEVICE void load_window(void* to, const Map& map, Barrier& barrier, int c, int w, int h, int d, int n, int across, int down, int deep) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, "
+      "%9, %10};" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"(static_cast<unsigned short>(across)),
+      "h"(static_cast<unsigned short>(down)), "h"(static_cast<unsigned short>(deep))
+      : "memory");
+}
+
+// The same, to all blocks of the cluster in `blocks`, as load_box_to.
+WS_DEVICE void load_window_to(void* to, const Map& map, Barrier& barrier, unsigned short blocks, int c, int w, int h, int n, int across,
+                              int down) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2], {%7, %8}, %9;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(static_cast<unsigned short>(across)),
+      "h"(static_cast<unsigned short>(down)), "h"(blocks)
+      : "memory");
+}
+WS_DEVICE void load_window_to(void* to, const Map& map, Barrier& barrier, unsigned short blocks, int c, int w, int h, int d, int n,
+                              int across, int down, int deep) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2], {%8, %9, %10}, %11;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"(static_cast<unsigned short>(across)),
+      "h"(static_cast<unsigned short>(down)), "h"(static_cast<unsigned short>(deep)), "h"(blocks)
+      : "memory");
+}
+
 // Places outside of the tensor are left out.
 WS_DEVICE void store_box(const Map& map, const void* from, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),

@@ -27,6 +27,7 @@ Result BigSharedMemory(Bench& bench);
 Result Cooperative(Bench& bench);
 Result Clusters(Bench& bench);
 Result TensorMaps(Bench& bench);
+Result Windows(Bench& bench);
 Result Programmatic(Bench& bench);
 Result Lanes(Bench& bench);
 Result Refusals(Bench& bench);

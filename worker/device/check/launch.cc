@@ -217,6 +217,67 @@ Result TensorMaps(Bench& bench) {
   return "boxes of 128 bytes, at 5 places of memory";
 }
 
+// 32 of a window's places a block, moved by one of its 3 x 3 taps: through shared memory to y. It
+// stands at 4 x 5 places of each image.
+constexpr char kWindows[] = R"(#include <warpsmith/wgmma.cuh>
+using namespace ws::hopper;
+extern "C" __global__ void __launch_bounds__(128) windows(const __grid_constant__ Map x, int* y) {
+  __shared__ alignas(1024) unsigned char box[32 * kRowBytes];
+  __shared__ Barrier come;
+  if (threadIdx.x == 0) {
+    const int place = blockIdx.x / 9 * 32, tap = blockIdx.x % 9;
+    init(come, 1);
+    init_done();
+    fence_async();
+    arrive_expecting(come, sizeof(box));
+    load_window(box, x, come, 0, place % 4 * 2 - 1, place / 4 % 5 - 1, place / 20, tap % 3, tap / 3);
+  }
+  __syncthreads();
+  wait(come, 0, "come", 0);
+  for (int i = threadIdx.x; i < 32 * 32; i += 128)
+    y[blockIdx.x * 32 * 32 + i] = *reinterpret_cast<const int*>(box + swizzled(i / 32, i % 32 * 4));
+}
+)";
+
+Result Windows(Bench& bench) {
+  if (!bench.device->info().tensor_maps) return "no tensor maps here";
+  // Of 64 channels of f16, which are 32 integers; one row and column of zeros around.
+  constexpr int kWide = 7, kHigh = 5, kImages = 2, kPixel = 32, kBlocks = 2 * 9;
+  v1::Argument argument;
+  v1::TensorMap& map = *argument.mutable_map();
+  map.set_dtype("f16");
+  for (const int64_t size : {2 * kPixel, kWide, kHigh, kImages}) map.add_sizes(size);
+  for (const int pixels : {1, kWide, kWide * kHigh}) map.add_strides(pixels * kPixel * 4);
+  for (const int box : {2 * kPixel, 32}) map.add_box(box);
+  map.set_swizzle(128);
+  for (const int stride : {2, 1}) {
+    map.mutable_window()->add_lower(-1);
+    map.mutable_window()->add_upper(-1);  // its last tap is 2 further on
+    map.mutable_window()->add_strides(stride);
+  }
+  std::vector<int> values(kImages * kHigh * kWide * kPixel);
+  std::iota(values.begin(), values.end(), 7);
+  auto loaded = Load(bench, PlanBuilder(kWindows)
+                                .Buffer("x", static_cast<int64_t>(values.size()) * 4)
+                                .Buffer("y", kBlocks * 32 * kPixel * 4)
+                                .Launch("windows", kBlocks, 128, {argument, Arg(1)})
+                                .Build());
+  if (!loaded.ok()) return loaded.status();
+  RETURN_IF_ERROR(bench.device->Write(*loaded->memory[0], values.data(), values.size() * 4));
+  RETURN_IF_ERROR(loaded->Run());
+  auto y = loaded->Ints(1);
+  if (!y.ok()) return y.status();
+  for (int i = 0; i < static_cast<int>(y->size()); ++i) {
+    const int block = i / (32 * kPixel), place = block / 9 * 32 + i / kPixel % 32, tap = block % 9;
+    const int image = place / 20, h = place / 4 % 5 - 1 + tap / 3, w = place % 4 * 2 - 1 + tap % 3;
+    const bool inside = image < kImages && h >= 0 && h < kHigh && w >= 0 && w < kWide;
+    const int pixel = (image * kHigh + h) * kWide + w;
+    RETURN_IF_ERROR(Expect((*y)[i] == (inside ? values[pixel * kPixel + i % kPixel] : 0),
+                           absl::StrCat("place ", place, " moved by tap ", tap)));
+  }
+  return "windows of 3 x 3, 2 apart, over the ends of lines and images";
+}
+
 Result Programmatic(Bench& bench) {
   const int blocks = bench.device->info().kind == "host" ? 8 : 512;
   std::string done = "two kernels in";

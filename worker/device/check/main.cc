@@ -60,6 +60,7 @@ const struct {
     {"cooperative launch", Cooperative},
     {"clusters", Clusters},
     {"tensor maps", TensorMaps},
+    {"windows", Windows},
     {"programmatic launch", Programmatic},
     {"lanes", Lanes},
     {"refusals", Refusals},

@@ -28,14 +28,20 @@ constexpr int kWidestAccess = 16;  // bytes
 // it.
 constexpr double kSummedFromMemory = 5;
 
-const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false) {
+const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false,
+                           bool windows = false) {
   return group.Derived<ContractForm>(
-      unrounded ? "contract unrounded" : "contract",
-      std::function<ContractForm()>([&] { return FormContract(group, domain, unrounded); }));
+      StrCat("contract", unrounded ? " unrounded" : "", windows ? " windows" : ""),
+      std::function<ContractForm()>(
+          [&] { return FormContract(group, domain, unrounded, windows); }));
 }
 // As a group's knobs want it.
+ContractForms FormsOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
+  const bool unrounded = knobs.precision().unrounded();
+  return {FormOf(group, domain, unrounded), FormOf(group, domain, unrounded, true)};
+}
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
-  return FormOf(group, domain, knobs.precision().unrounded());
+  return FormOf(group, domain, knobs.precision().unrounded(), knobs.contract().windows() == 2);
 }
 
 class Contract : public Skeleton {
@@ -74,8 +80,9 @@ class Contract : public Skeleton {
     return group.Derived<absl::StatusOr<v1::Group>>(
         StrCat("contract of ", target.arch, " ", target.sm_count, " ",
                knobs.contract().SerializeAsString(), "/", knobs.precision().SerializeAsString()),
-        std::function<absl::StatusOr<v1::Group>()>(
-            [&] { return ResolveContract(group, FormOf(group, **domain, knobs), knobs, target); }));
+        std::function<absl::StatusOr<v1::Group>()>([&] {
+          return ResolveContract(group, FormsOf(group, **domain, knobs), knobs, target);
+        }));
   }
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
@@ -91,7 +98,7 @@ class Contract : public Skeleton {
 
   std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
                               const Target& target) const override {
-    return ContractLayouts(FormOf(group, *ProductDomainOf(group), resolved), resolved, target);
+    return ContractLayouts(FormsOf(group, *ProductDomainOf(group), resolved), resolved, target);
   }
 
   absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
@@ -254,7 +261,8 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
   const int written = halves ? BytesOf(knobs.math()) : 0;
   return group.Derived<ContractWidths>(
       StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : "",
-             form.unrounded ? " unrounded" : "", halves ? " halves" : ""),
+             form.unrounded ? " unrounded" : "", halves ? " halves" : "",
+             form.windows ? " windows" : ""),
       std::function<ContractWidths()>([&] {
         // Neighbours that are written out by more than one access leave gaps in what each touches.
         const auto reading = [&](int operand) {
@@ -268,7 +276,7 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
           return reading;
         };
         ContractWidths widths;
-        widths.a = reading(0);
+        widths.a = form.windows ? Reading() : reading(0);  // as ws::pack_weights takes it
         widths.b = reading(1);
         widths.finish = FinishWidth(group, domain, form, columns);
         if (is_few) {

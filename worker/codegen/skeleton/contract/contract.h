@@ -114,10 +114,18 @@ inline constexpr int kPlainThreads = 256, kPlainStep = 16;
 // The step that it takes: a longer one where there is little to multiply while the next is brought.
 int PlainStepOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 
+// A group's forms: with operands as they are read, and with windows of an image.
+struct ContractForms {
+  const ContractForm& plain;
+  const ContractForm& windows;  // its status says why it is none
+  const ContractForm& Of(const v1::ContractKnobs& knobs) const {
+    return knobs.windows() == 2 ? windows : plain;
+  }
+};
 // Defaults, checks and places to try (knobs.cc).
-absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
+absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForms& forms,
                                           const v1::Group& knobs, const Target& target);
-std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& resolved,
+std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group& resolved,
                                     const Target& target);
 // Of resolved knobs: elements of K whose sums join the total at once, 0 for all of a block's; and
 // dynamic shared memory of a block.

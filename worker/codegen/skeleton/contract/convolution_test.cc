@@ -2,6 +2,7 @@
 // multiplied, their windows, groups and remainders are found.
 #include <catch2/catch.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/run_and_compare.h"
 #include "worker/codegen/skeleton/contract/contract_testing.h"
@@ -35,9 +36,6 @@ const Case kConvolutions[] = {
       "+ "
       "v] * w[o, c, t, u, v])",
       "output y"}},
-    {"transposed, a remainder's axis",
-     {"input x: f32[2, 4, 5] ~ normal", "input w: f32[4, 3, 2] ~ normal",
-      "y: f32[n: 2, o: 3, q: 5, r: 2] = sum[c: 4](x[n, c, q] * w[c, o, r])", "output y"}},
     {"its gradient by the weights",
      {"input x: f32[2, 5, 8] ~ normal", "input d: f32[2, 6, 8] ~ normal",
       "y: f32[o: 6, c: 5, u: 3] = sum[n: 2, i: 8](select(0 <= i + u - 1 and i + u - 1 < 8, x[n, c, "
@@ -45,6 +43,11 @@ const Case kConvolutions[] = {
       "+ u - 1], 0.0) * d[n, o, i])",
       "output y"}},
 };
+
+const Case kOneTap = {
+    "transposed, a remainder's axis",
+    {"input x: f32[2, 4, 5] ~ normal", "input w: f32[4, 3, 2] ~ normal",
+     "y: f32[n: 2, o: 3, q: 5, r: 2] = sum[c: 4](x[n, c, q] * w[c, o, r])", "output y"}};
 
 // With what comes behind: a choice by the remainder; each channel by itself.
 const Case kOthers[] = {
@@ -62,32 +65,115 @@ const Case kOthers[] = {
       "output y"}},
 };
 
-TEST_CASE("convolutions are right whichever way they are multiplied", "[codegen]") {
-  constexpr double kFull = 1e-5, kElevenBits = 4e-3;
-  std::vector<Trial> trials;
-  std::vector<std::string> what;
-  uint64_t seed = 1;
-  for (const Case& c : kConvolutions) {
+// Windows that the copy engine could bring: of few channels and of many, of one axis to three,
+// whichever way their taps go.
+const Case kWindows[] = {
+    {"of many channels, padded",
+     {"input x: f32[2, 70, 6, 8] ~ normal", "input w: f32[5, 70, 3, 3] ~ normal",
+      "y: f32[n: 2, o: 5, i: 6, j: 8] = sum[c: 70, u: 3, v: 3](select(0 <= i + u - 1 and i + u - 1 "
+      "< 6 and 0 <= j + v - 1 and j + v - 1 < 8, x[n, c, i + u - 1, j + v - 1], 0.0) * w[o, c, u, "
+      "v])",
+      "output y"}},
+    {"of stride 2, taps backwards",
+     {"input x: f32[1, 64, 11, 9] ~ normal", "input w: f32[4, 64, 2, 3] ~ normal",
+      "y: f32[n: 1, o: 4, i: 5, j: 4] = sum[c: 64, u: 2, v: 3](x[n, c, 2 * i - u + 1, 2 * j + v] * "
+      "w[o, c, u, v])",
+      "output y"}},
+    {"of stride 3 and dilation 2",
+     {"input x: f32[2, 65, 17] ~ normal", "input w: f32[3, 65, 3] ~ normal",
+      "y: f32[n: 2, o: 3, i: 5] = sum[c: 65, u: 3](x[n, c, 3 * i + 2 * u] * w[o, c, u])",
+      "output y"}},
+    {"one tap down, in groups",
+     {"input x: f32[2, 128, 5, 6] ~ normal", "input w: f32[6, 64, 1, 3] ~ normal",
+      "y: f32[n: 2, g: 2, o: 3, i: 5, j: 6] = sum[c: 64, v: 3](select(0 <= j + v - 1 and j + v - 1 "
+      "< 6, x[n, g * 64 + c, i, j + v - 1], 0.0) * w[g * 3 + o, c, 0, v])",
+      "output y"}},
+    {"of many channels in volumes",
+     {"input x: f32[1, 64, 4, 5, 4] ~ normal", "input w: f32[4, 64, 3, 2, 3] ~ normal",
+      "y: f32[n: 1, o: 4, h: 4, i: 4, j: 4] = sum[c: 64, t: 3, u: 2, v: 3](select(0 <= h - t + 1 "
+      "and h - t + 1 < 4 and 0 <= j + v - 1 and j + v - 1 < 4, x[n, c, h - t + 1, i + u, j + v - "
+      "1], 0.0) * w[o, c, t, u, v])",
+      "output y"}},
+    {"of what is made of an image",
+     {"input x: f32[1, 64, 12] ~ normal", "input w: f32[16, 64, 3] ~ normal",
+      "input b: f32[16] ~ normal",
+      "s: f32[n: 1, o: 16, i: 12] = sum[c: 64, u: 3](select(0 <= i + u - 1 and i + u - 1 < 12, "
+      "max(x[n, c, i + u - 1] * 2.0, 0.5), 0.0) * w[o, c, u])",
+      "y: f32[n: 1, o: 16, i: 12] = max(s[n, o, i] + b[o], 0.0)", "output y"}},
+};
+const Case kHalfWindows[] = {
+    {"of 16 bits",
+     {"input x: f16[2, 16, 9, 8] ~ normal", "input w: f16[8, 16, 3, 3] ~ normal",
+      "s: f32[n: 2, o: 8, i: 9, j: 8] = sum[c: 16, u: 3, v: 3](f32(select(0 <= i + u - 1 and i + u "
+      "- 1 < 9 and 0 <= j + v - 1 and j + v - 1 < 8, x[n, c, i + u - 1, j + v - 1], f16(0.0))) * "
+      "f32(w[o, c, u, v]))",
+      "y: f16[n: 2, o: 8, i: 9, j: 8] = f16(s[n, o, i, j])", "output y"}},
+};
+
+class Trials {
+ public:
+  void Add(const Case& c, const std::string& knobs, double tolerance, v1::Schedule schedule,
+           const graph::Graph& graph) {
+    trials_.push_back({graph, std::move(schedule), seed_++, false, tolerance});
+    what_.push_back(absl::StrCat(c.what, ", ", knobs));
+  }
+  void Add(const Case& c, const std::string& knobs, double tolerance) {
     const graph::Graph graph = ParseOrDie(c.graph);
+    Add(c, knobs, tolerance, ScheduleOf(graph, knobs), graph);
+  }
+  void Check() const {
+    const std::vector<absl::Status> answers = RunAndCompareAll(trials_);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      INFO(what_[i] << ": " << answers[i].message());
+      CHECK(answers[i].ok());
+    }
+  }
+
+ private:
+  std::vector<Trial> trials_;
+  std::vector<std::string> what_;
+  uint64_t seed_ = 1;
+};
+constexpr double kFull = 1e-5, kElevenBits = 4e-3;
+
+TEST_CASE("convolutions are right whichever way they are multiplied", "[codegen]") {
+  Trials trials;
+  std::vector<Case> all(std::begin(kConvolutions), std::end(kConvolutions));
+  all.push_back(kOneTap);
+  for (const Case& c : all) {
     for (const auto& [knobs, tolerance] :
          {std::pair("contract {}", kFull),
           {"contract { math: PRODUCT_PLAIN tile_m: 32 }", kFull},
           {"contract { math: PRODUCT_FP16X3 }", kFull},
-          {"contract { math: PRODUCT_FP16 tile_n: 32 }", kElevenBits}}) {
-      trials.push_back({graph, ScheduleOf(graph, knobs), seed++, false, tolerance});
-      what.push_back(absl::StrCat(c.what, ", ", knobs));
-    }
+          {"contract { math: PRODUCT_FP16 tile_n: 32 }", kElevenBits}})
+      trials.Add(c, knobs, tolerance);
   }
   for (const Case& c : kOthers) {
     const graph::Graph graph = ParseOrDie(c.graph);
-    trials.push_back({graph, FirstSchedule(graph, TestTarget()), seed++, false, kFull});
-    what.push_back(c.what);
+    trials.Add(c, "", kFull, FirstSchedule(graph, TestTarget()), graph);
   }
-  const std::vector<absl::Status> answers = RunAndCompareAll(trials);
-  for (size_t i = 0; i < answers.size(); ++i) {
-    INFO(what[i] << ": " << answers[i].message());
-    CHECK(answers[i].ok());
-  }
+  trials.Check();
+}
+
+TEST_CASE("windows are found in an image that is written out once", "[codegen]") {
+  Trials trials;
+  const auto add = [&](const Case& c) {
+    trials.Add(c, "contract { math: PRODUCT_FP16X3 windows: 2 }", kFull);
+    trials.Add(c, "contract { math: PRODUCT_FP16 windows: 2 tile_n: 32 }", kElevenBits);
+  };
+  for (const Case& c : kWindows) add(c);
+  for (const Case& c : kConvolutions) add(c);
+  for (const Case& c : kHalfWindows)
+    trials.Add(c, "contract { math: PRODUCT_TENSOR windows: 2 }", kElevenBits);
+  trials.Check();
+}
+
+TEST_CASE("a product that is of no image's windows says so", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(kOneTap.graph);
+  const auto plan = Lower(graph, ScheduleOf(graph, "contract { windows: 2 }"), TestTarget());
+  INFO(plan.status().message());
+  CHECK(absl::StrContains(plan.status().message(),
+                          "contract.windows is 2; neither operand is windows of an image"));
 }
 
 }  // namespace

@@ -390,10 +390,13 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   for (int operand : {0, 1}) {
     if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
     if (form.constant[operand]) continue;  // once for each version of the weights
-    const int64_t rows = operand == 0 ? form.m : form.n;
     bytes += OperandBytes(form, operand, knobs, target) + form.operand_bytes(operand);
-    operations +=
-        static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.steps[operand];
+    const bool image = operand == 1 && form.windows;
+    const double elements =
+        image ? static_cast<double>(form.batch * form.windows->rows() * form.windows->inner())
+              : static_cast<double>(form.batch * (operand == 0 ? form.m : form.n)) *
+                    static_cast<double>(form.k);
+    operations += elements * form.steps[operand];
   }
   return std::max(bytes / target.bytes_per_second, operations / target.operations_per_second);
 }
@@ -414,8 +417,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
   const int step = plain ? PlainStepOf(form, knobs) : StepOf(knobs.math());
-  const double steps =
-      std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / static_cast<double>(step));
+  const double steps = std::ceil(static_cast<double>(CeilDiv(form.depth(), knobs.split())) /
+                                 static_cast<double>(step));
   const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);

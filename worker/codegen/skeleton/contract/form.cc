@@ -228,6 +228,11 @@ FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane la
     place(m, form.m_axes);
     place(n, form.n_axes);
     place(k, form.k_axes);
+    if (form.windows) {
+      for (const WindowAxis& axis : form.windows->axes) {
+        if (axis.backwards) frame.axes[axis.tap] = Index(axis.taps - 1) - frame.axes[axis.tap];
+      }
+    }
     return frame;
   };
 }
@@ -239,25 +244,6 @@ bool IsFoundByLanes(const Index& index, const Frame& frame) {
     return term.atom->kind == Atom::Kind::kOpaque &&
            (term.atom->variables & BitOf(frame.lane)) != 0;
   });
-}
-
-// Bytes of the accesses by which lanes of that width would be had of the operand; 0: one by one.
-int AccessBytes(const Kernel& kernel, ValuePtr operand) {
-  const Frame& frame = kernel.frame;
-  int bytes = 0;
-  for (ValuePtr load : kernel.values->Closure({operand})) {
-    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0 ||
-        IsFoundByLanes(load->index, frame))
-      continue;
-    const bool parted = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane)) != 0;
-    const SharedLanes shared = SharedLanesOf(load->index, frame);
-    const int width = frame.width / shared.lanes;
-    const bool vector =
-        shared.lanes > 1 ? shared.base.multiple() % width == 0 : IsVector(load->index, frame);
-    if (parted || !vector || !FitsVector(load->type, width)) return 0;
-    bytes = std::max(bytes, width * static_cast<int>(graph::SizeOf(load->type)));
-  }
-  return bytes;
 }
 
 // Where elements of an operand with k from range.low up to range.high lie: those of a load,
@@ -300,6 +286,24 @@ std::optional<Strided> LinesOf(const ContractForm& form, const Kernel& kernel, i
 }
 
 }  // namespace
+
+int AccessBytes(const Kernel& kernel, ValuePtr operand) {
+  const Frame& frame = kernel.frame;
+  int bytes = 0;
+  for (ValuePtr load : kernel.values->Closure({operand})) {
+    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0 ||
+        IsFoundByLanes(load->index, frame))
+      continue;
+    const bool parted = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane)) != 0;
+    const SharedLanes shared = SharedLanesOf(load->index, frame);
+    const int width = frame.width / shared.lanes;
+    const bool vector =
+        shared.lanes > 1 ? shared.base.multiple() % width == 0 : IsVector(load->index, frame);
+    if (parted || !vector || !FitsVector(load->type, width)) return 0;
+    bytes = std::max(bytes, width * static_cast<int>(graph::SizeOf(load->type)));
+  }
+  return bytes;
+}
 
 bool IsVector(const Index& index, const Frame& frame) {
   return IsContiguous(index, frame) && LaneBase(index, frame).multiple() % frame.width == 0;
@@ -380,7 +384,8 @@ bool IsBrought(const ContractForm& form) {
 
 }  // namespace
 
-ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded) {
+ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
+                          bool windows) {
   ContractForm form;
   form.unrounded = unrounded;
   const absl::StatusOr<Kernel>& points = group.PointsOf(domain);
@@ -426,6 +431,24 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
       (in_a ? form.m_axes : form.n_axes).push_back(at);
     }
   }
+  if (windows) {
+    form.batch = ExtentOf(domain, form.batch_axes);
+    form.m = ExtentOf(domain, form.m_axes);
+    form.n = ExtentOf(domain, form.n_axes);
+    auto found = form.pair ? absl::StatusOr<Windows>(No("there are two products together"))
+                           : FindWindows(domain, *points, b, form);
+    form.status = found.status();
+    if (!found.ok()) return form;
+    form.k_axes.clear();
+    for (const WindowAxis& axis : found->axes) {
+      if (axis.tap >= 0) form.k_axes.push_back(axis.tap);
+    }
+    form.k_axes.insert(form.k_axes.end(), found->channels.begin(), found->channels.end());
+    form.windows = *std::move(found);
+    Complete(group, domain, *points, a, b, form);
+    if (form.status.ok()) form.status = PlaceSums(group, domain, form);
+    return form;
+  }
   // Rows of an operand that lie in pieces (x of W x[b], for all b) can be brought as batches of
   // which the other is the same for all, where tiles fit the pieces.
   const ContractForm axes = form;
@@ -469,8 +492,9 @@ ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand) 
   };
   // One of M and N has rows.
   const ValuePtr first = product->args[0], second = product->args[1];
-  const bool first_is_a = (first->variables & variables(form.m_axes)) != 0 ||
-                          (second->variables & variables(form.n_axes)) != 0;
+  const uint64_t of_m = variables(form.m_axes), of_n = variables(form.n_axes);
+  const bool first_is_a =
+      of_m != 0 ? (first->variables & of_m) != 0 : (second->variables & of_n) != 0;
   ValuePtr value = product->args[(operand == 0) == first_is_a ? 0 : 1];
   const ValuePtr narrow = form.unrounded ? NarrowOf(value) : nullptr;
   const bool rounds = narrow != nullptr && narrow->kind == Value::Kind::kOp &&

@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/codegen/group/analysis.h"
+#include "worker/codegen/skeleton/contract/windows.h"
 
 namespace warpsmith::codegen {
 
@@ -58,6 +59,9 @@ struct ContractForm {
   absl::Status status;                                  // why it is none
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
+  // Whether B is windows of an image, and brought as such: K's axes are taps, then channels.
+  std::optional<Windows> windows;
+  int64_t depth() const { return windows ? windows->depth() : k; }  // of K, as it is multiplied
   int64_t parts = 1;  // of m_axes together, one behind the other: the batch's last coordinate
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
   bool unrounded = false;  // operands are what was rounded to 16 bits, with all its digits
@@ -127,6 +131,7 @@ struct ContractForm {
 
   // Bytes that memory brings for all elements of an operand, each once; of a pair's B for both.
   double operand_bytes(int operand) const {
+    if (operand == 1 && windows) return static_cast<double>(windows->elements()) * bytes[1];
     return static_cast<double>(batch * (operand == 0 ? m : n * of())) * static_cast<double>(k) *
            bytes[operand];
   }
@@ -136,7 +141,9 @@ struct ContractForm {
   }
 };
 
-ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded);
+// `windows`: with B as windows of an image, or why it is none.
+ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
+                          bool windows = false);
 
 // What a kernel of it computes: the frame's outer is b, its row m, its column n and its k k, with a
 // lane j along one of them.
@@ -162,6 +169,10 @@ Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractFor
 inline constexpr int kMostTogether = 4;
 // Neighbours along N, at most `most`, that are finished together: as wide as the roots are written.
 int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most);
+
+// Bytes of the accesses by which lanes of the kernel's width would be had of the operand; 0: one by
+// one.
+int AccessBytes(const Kernel& kernel, ValuePtr operand);
 
 // Whether lanes are neighbours in memory from a place on that so wide an access may begin at.
 bool IsVector(const Index& index, const Frame& frame);

@@ -257,6 +257,13 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   for (const auto* kernel : {&a, &b, &end, &single}) {
     if (!kernel->ok()) return kernel->status();
   }
+  std::optional<Kernel> image;
+  if (form.windows) {
+    const int width = ImageWidth(group, domain, form, resolved.contract().vector_bytes());
+    auto kernel = BuildImage(group, domain, form, width);
+    if (!kernel.ok()) return kernel.status();
+    image = *std::move(kernel);
+  }
   // What becomes of each sum of what the end makes; roots that are written.
   std::vector<Kernel> of_sums;
   Domain written = domain;
@@ -274,6 +281,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   }
   const GroupContext context = ContextOf(group, written, StyleOf(resolved), writer.glue());
   std::vector<const Kernel*> kernels = {&*a, &*b, &*end};
+  if (image) kernels.push_back(&*image);
   for (const Kernel& kernel : of_sums) {
     if (!kernel.roots.empty()) kernels.push_back(&kernel);
   }
@@ -285,6 +293,9 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   });
   bool fits = true;
   for (const auto* kernel : {&a, &b, &end}) fits = fits && FitsInt(group.graph(), **kernel);
+  if (image)
+    fits = fits && FitsInt(group.graph(), *image) &&
+           form.batch * form.windows->rows() <= kMaxIntPosition;
   for (int64_t extent : {form.m, form.n, form.k, form.batch})
     fits = fits && extent <= kMaxIntPosition;
   const std::string index = fits ? "int" : "long long", sum = ComputeType(form.sums);
@@ -344,6 +355,17 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Line("template <int V>");
     text.Open(StrCat("WS_DEVICE void ", name, at, "Sum (&x)[V]) const {"));
     text.Append(body);
+    text.Close();
+  }
+  if (image) {
+    const Frame& frame = image->frame;
+    const Dialect dialect = MakeDialect(context, *image, parameters, index);
+    ValuePtr element = OperandOf(form, *image, 1);
+    if (apart) element = BeforeRounding(ApartOf(form, *image, 1).narrow, form.apart.type);
+    text.Line(StrCat("static constexpr int kWidthImage = ", frame.width, ";"));
+    text.Line("template <int V>");
+    text.Open("WS_DEVICE void image(Index b, Index row, Index k, Sum (&x)[V]) const {");
+    text.Append(OperandBody(dialect, *image, element, known(frame, frame.row)));
     text.Close();
   }
   bool scaled = false;  // by rows

@@ -73,6 +73,7 @@ constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
 // Whether neighbours in memory may be rows of the operand that is not of the tiles' rows (which way
 // it is packed is not known here, but for an operand that could do without).
 bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  if (form.windows) return false;
   const int operand = 1 - SidesOf(form, knobs).first();
   if (IsPacked(form, operand, knobs.math()) &&
       (knobs.math() != v1::PRODUCT_FP16X3_INLINE || !form.strided[operand]))
@@ -87,6 +88,10 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (form.summed >= 0 && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR &&
       math != v1::PRODUCT_FP8)
     return "what it makes is summed; PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_PLAIN do";
+  if (form.windows && math != v1::PRODUCT_FP16X3 && math != v1::PRODUCT_FP16 &&
+      (math != v1::PRODUCT_TENSOR || !form.halves()))
+    return "it is not one of those that take windows of an image: PRODUCT_FP16X3, PRODUCT_FP16 "
+           "and, of 16 bits as they are, PRODUCT_TENSOR";
   if (math == v1::PRODUCT_PLAIN) return "";
   if (math == v1::PRODUCT_FEW) {
     if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
@@ -103,7 +108,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     return "there is code for tensor cores of sm_90a; elsewhere there are PRODUCT_FEW and "
            "PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
-  for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
+  for (int64_t extent : {form.m, form.n, form.depth(), form.batch * 2}) {
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
   }
   if (math == v1::PRODUCT_LIBRARY && !form.halves() && !form.wide())
@@ -168,8 +173,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (form.pair && knobs.tile_n() < kLeastPair)
     return StrCat("contract.tile_n is ", knobs.tile_n(), "; of two products together it is ",
                   kLeastPair, " at the least");
-  if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
-    return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
+  const bool may_turn =
+      knobs.math() == v1::PRODUCT_TENSOR || (form.windows && knobs.math() == v1::PRODUCT_FP16);
+  if (knobs.turns() != 1 && !may_turn)
+    return StrCat("contract.turns is ", knobs.turns(),
+                  "; it is of PRODUCT_TENSOR, and of PRODUCT_FP16 with contract.windows of 2");
   const bool other_way = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
   if (knobs.tail() != 1 && other_way)
     return StrCat("contract.tail is ", knobs.tail(),
@@ -246,7 +254,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat(of_columns, " is ", sides.tile_columns,
                   form.pair ? ", half of it of each product" : "", "; ", knobs.cluster(),
                   " blocks bring ", columns, " columns each, or a multiple");
-  const int64_t unit = std::max<int64_t>(StepOf(knobs.math()), run), units = CeilDiv(form.k, unit);
+  const int64_t unit = std::max<int64_t>(StepOf(knobs.math()), run),
+                units = CeilDiv(form.depth(), unit);
   const int shared = std::max(knobs.split(), knobs.tail());
   if (CeilDiv(units, shared) * (shared - 1) >= units)
     return StrCat(knobs.tail() > 1 ? "contract.tail" : "contract.split", " is ", shared, "; K of ",
@@ -316,7 +325,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   }
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
-    const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
+    const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.depth()), 64, 65536);
     knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form, knobs)
                   : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
                   : PartsOf(knobs.math()) == 2                        ? kPartsRun
@@ -485,29 +494,42 @@ bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& tar
          !(pieces && OnTensorCores(v1::PRODUCT_TENSOR, target));
 }
 
-void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
+void Choose(const ContractForms& forms, const Target& target, v1::ContractKnobs& knobs) {
   std::optional<v1::ContractKnobs> best;
-  for (v1::ProductMath math : kWays) {
-    if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
-    if (knobs.math() == v1::PRODUCT_AUTO && !MayChoose(form, math, target)) continue;
-    const auto one = Quickest(form, knobs, math, target);
-    if (one && (!best || SecondsOf(form, *one, target) < SecondsOf(form, *best, target)))
+  double least = 0;
+  for (const int windows : {1, 2}) {
+    if (knobs.windows() != 0 && knobs.windows() != windows) continue;
+    v1::ContractKnobs set = knobs;
+    set.set_windows(windows);
+    const ContractForm& form = forms.Of(set);
+    if (!form.status.ok()) continue;
+    for (v1::ProductMath math : kWays) {
+      if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
+      if (knobs.math() == v1::PRODUCT_AUTO && !MayChoose(form, math, target)) continue;
+      if (!Misfit(form, math, target).empty()) continue;
+      const auto one = Quickest(form, set, math, target);
+      if (!one) continue;
+      const double seconds = SecondsOf(form, *one, target);
+      if (best && seconds >= least) continue;
       best = one;
+      least = seconds;
+    }
   }
   if (best) knobs = *best;
   // What was set does not fit; the checks say so.
+  if (knobs.windows() == 0) knobs.set_windows(1);
   if (knobs.math() == v1::PRODUCT_AUTO) knobs.set_math(v1::PRODUCT_PLAIN);
   if (knobs.tile_m() == 0) knobs.set_tile_m(64);
   if (knobs.tile_n() == 0) knobs.set_tile_n(64);
   if (knobs.split() == 0) knobs.set_split(1);
-  Complete(form, target, knobs);
+  Complete(forms.Of(knobs), target, knobs);
 }
 
 }  // namespace
 
 int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (ScalesRuns(form, knobs.math())) return knobs.run();
-  const int64_t part = CeilDiv(form.k, knobs.split());
+  const int64_t part = CeilDiv(form.depth(), knobs.split());
   return graph::IsFloat(form.sums) && knobs.run() < part ? knobs.run() : 0;
 }
 
@@ -570,18 +592,21 @@ int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
   return std::max(cluster, within / cluster * cluster);
 }
 
-absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
+absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForms& forms,
                                           const v1::Group& knobs, const Target& target) {
   v1::Group resolved = knobs;
   v1::ContractKnobs& contract = *resolved.mutable_contract();
   if (contract.vector_bytes() == 0) contract.set_vector_bytes(16);
   Checker check(group.name());
-  const std::string misfit = Misfit(form, contract.math(), target);
+  check.That(contract.windows() != 2 || forms.windows.status.ok(),
+             StrCat("contract.windows is 2; ", forms.windows.status.message()));
+  if (!check.status().ok()) return check.status();
+  const std::string misfit = Misfit(forms.Of(contract), contract.math(), target);
   check.That(misfit.empty() || contract.math() == v1::PRODUCT_AUTO,
              StrCat("contract.math is ", v1::ProductMath_Name(contract.math()), "; ", misfit));
   if (!check.status().ok()) return check.status();
-  Choose(form, target, contract);
-  const std::string wrong = Wrong(form, contract, target);
+  Choose(forms, target, contract);
+  const std::string wrong = Wrong(forms.Of(contract), contract, target);
   check.That(wrong.empty(), wrong);
   const v1::PrecisionKnobs& precision = resolved.precision();
   check.That(precision.accumulator() != v1::ACCUMULATOR_COMPENSATED,
@@ -596,10 +621,11 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   return resolved;
 }
 
-std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& resolved,
+std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group& resolved,
                                     const Target& target) {
   std::vector<Layout> layouts;
   const v1::ContractKnobs& now = resolved.contract();
+  const ContractForm& form = forms.Of(now);
   const double present = SecondsOf(form, now, target);
   const auto add = [&](const v1::ContractKnobs& one) {
     Layout layout;
@@ -614,7 +640,8 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                      one.blocks_per_sm() > 1
                          ? StrCat(", ", one.blocks_per_sm(), " blocks a multiprocessor")
                          : "",
-                     one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
+                     one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "",
+                     one.windows() > 1 ? " of windows" : "");
     layout.knobs = {{"tile_m", one.tile_m()},
                     {"tile_n", one.tile_n()},
                     {"split", one.split()},
@@ -623,14 +650,15 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                     {"turns", one.turns()},
                     {"tail", one.tail()},
                     {"algorithm", one.algorithm()},
-                    {"blocks_per_sm", one.blocks_per_sm()}};
+                    {"blocks_per_sm", one.blocks_per_sm()},
+                    {"windows", one.windows()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
       layout.knobs.push_back({"math", one.math()});
       layout.knobs.push_back({"run", one.run()});
     }
-    layout.prior = 0.2 * present / SecondsOf(form, one, target);
+    layout.prior = 0.2 * present / SecondsOf(forms.Of(one), one, target);
     layouts.push_back(layout);
   };
   const auto consider = [&](Shape tile) {
@@ -674,18 +702,25 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
     for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
   }
   // The quickest of each other way to multiply.
-  for (v1::ProductMath math : kWays) {
-    const bool library = math == v1::PRODUCT_LIBRARY;
-    if ((math == now.math() && !library) || !MayTry(form, math, target)) continue;
+  for (const int windows : {1, 2}) {
     v1::ContractKnobs open;
     open.set_vector_bytes(now.vector_bytes());
     open.set_raster(now.raster());
-    auto one = Quickest(form, open, math, target);
-    if (!one || SecondsOf(form, *one, target) > 2 * present) continue;
-    // The library knows better which of its algorithms is quick than an estimate, but not for sure.
-    for (int algorithm = 1; algorithm <= (library ? kAlgorithms : 1); ++algorithm) {
-      one->set_algorithm(algorithm);
-      if (math != now.math() || algorithm != now.algorithm()) add(*one);
+    open.set_windows(windows);
+    const ContractForm& other = forms.Of(open);
+    if (!other.status.ok()) continue;
+    for (v1::ProductMath math : kWays) {
+      const bool library = math == v1::PRODUCT_LIBRARY;
+      const bool same = math == now.math() && windows == now.windows();
+      if ((same && !library) || !MayTry(other, math, target)) continue;
+      auto one = Quickest(other, open, math, target);
+      if (!one || SecondsOf(other, *one, target) > 2 * present) continue;
+      // The library knows better which of its algorithms is quick than an estimate, but not for
+      // sure.
+      for (int algorithm = 1; algorithm <= (library ? kAlgorithms : 1); ++algorithm) {
+        one->set_algorithm(algorithm);
+        if (!same || algorithm != now.algorithm()) add(*one);
+      }
     }
   }
   return layouts;

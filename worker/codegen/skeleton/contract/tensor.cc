@@ -67,6 +67,12 @@ Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
                 const Reading& reading) {
   const int64_t rows = operand == 0 ? form.m : form.n;
   Placed at;
+  if (form.windows) {  // of the image the copy engine has another map (WindowMapOf)
+    at.line = at.k = form.depth();
+    at.part = at.line * rows;
+    at.batches = form.batch * PartsOf(math);
+    return at;
+  }
   at.along_rows = reading.along_rows;
   at.line = RoundUp(reading.along_rows ? rows : form.k, kPackedBytes / BytesOf(math));
   at.part = at.line * (reading.along_rows ? form.k : rows);
@@ -109,6 +115,36 @@ v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, gra
   for (int64_t stride : {at.line, at.part}) map.add_strides(stride * bytes);
   map.add_box(static_cast<int>(kSwizzle / bytes));
   for (int extent : {at.along_rows ? kTensorStep : tile, 1}) map.add_box(extent);
+  map.set_swizzle(kSwizzle);
+  return map;
+}
+
+// Of the image of a form's windows, of `columns` of which a block brings some.
+v1::TensorMap WindowMapOf(const Windows& windows, int buffer, graph::DType type, int parts,
+                          int columns) {
+  constexpr size_t kLeastAxes = 2;
+  const auto bytes = static_cast<int64_t>(graph::SizeOf(type));
+  v1::TensorMap map;
+  map.set_buffer(buffer);
+  map.set_dtype(graph::NameOf(type));
+  map.add_sizes(windows.line());
+  int64_t stride = windows.line() * bytes;
+  const auto add = [&](const WindowAxis& axis) {
+    map.add_sizes(axis.rows());
+    map.add_strides(stride);
+    stride *= axis.rows();
+    v1::TensorMap::Window& window = *map.mutable_window();
+    const int64_t last = axis.lower() + axis.step() * (axis.places - 1);
+    window.add_lower(static_cast<int>(axis.lower()));
+    window.add_upper(static_cast<int>(last - (axis.rows() - 1)));
+    window.add_strides(static_cast<int>(axis.step()));
+  };
+  for (size_t i = windows.axes.size(); i-- > 0;) add(windows.axes[i]);
+  for (size_t i = windows.axes.size(); i < kLeastAxes; ++i) add(WindowAxis());
+  map.add_sizes(windows.image_count * parts);
+  map.add_strides(stride);
+  map.add_box(static_cast<int>(kSwizzle / bytes));
+  map.add_box(columns);
   map.set_swizzle(kSwizzle);
   return map;
 }
@@ -195,13 +231,14 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
   };
   return StrCat(
       "struct ", name, " {\n  using Glue = ", glue, ";\n  using Type = ws::hopper::", type,
-      ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns, ", kK = ", form.k,
-      ", kBatch = ", form.batch, ";\n  static constexpr int kTileM = ", sides.tile_rows,
-      ", kTileN = ", sides.tile_columns, ", kStages = ", knobs.stages(),
-      ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
-      ", kSplit = ", knobs.split(), ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
-      ", kRun = ", CeilDiv(run, step), ", kRunsOfStep = ", run > 0 && run < step ? step / run : 1,
-      ", kTail = ", knobs.tail(), ", kWhole = ", whole, ", kBlocksOfSm = ", knobs.blocks_per_sm(),
+      ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns,
+      ", kK = ", form.depth(), ", kBatch = ", form.batch,
+      ";\n  static constexpr int kTileM = ", sides.tile_rows, ", kTileN = ", sides.tile_columns,
+      ", kStages = ", knobs.stages(), ", kCluster = ", knobs.cluster(),
+      ", kRaster = ", knobs.raster(), ", kSplit = ", knobs.split(),
+      ";\n  static constexpr int kParts = ", PartsOf(knobs.math()), ", kRun = ", CeilDiv(run, step),
+      ", kRunsOfStep = ", run > 0 && run < step ? step / run : 1, ", kTail = ", knobs.tail(),
+      ", kWhole = ", whole, ", kBlocksOfSm = ", knobs.blocks_per_sm(),
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
@@ -209,7 +246,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ", kOnceA = ", Bool(is_read_once(sides.first(), sides.tiles_across())),
       ", kOnceB = ", Bool(is_read_once(1 - sides.first(), CeilDiv(sides.rows, sides.tile_rows))),
       ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
-      ";\n  ", joined, "\n};");
+      ";\n  using Window = ", form.windows ? WindowText(*form.windows) : "ws::NoWindow", ";\n  ",
+      joined, "\n};");
 }
 
 class Writer {
@@ -230,7 +268,9 @@ class Writer {
               : eights_ ? graph::DType::kU8
                         : form.apart.type),
         element_(eights_ ? "ws::f8" : StorageType(type_)),
-        sums_(scaled_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()),
+        sums_(scaled_
+                  ? StrCat("ws::Scaled<", writer.glue(), ", false", form.windows ? ", true>" : ">")
+                  : writer.glue()),
         left_(form, knobs_, target, writer) {}
 
   absl::Status Write() {
@@ -305,7 +345,9 @@ class Writer {
         behind_of_ = operand;
         behind_ = StridedAt(form_, operand, *form_.second, form_.k, writer_);
       }
-      if (scaled_) back_[operand] = Leave(operand, StrCat(name, "_back"), rows * 4);
+      if (scaled_)
+        back_[operand] =
+            Leave(operand, StrCat(name, "_back"), operand == 1 && form_.windows ? 4 : rows * 4);
     }
   }
 
@@ -320,7 +362,9 @@ class Writer {
   absl::Status Pack() {
     for (const bool once : {true, false}) {
       const bool any = (packed_[0] && once_[0] == once) || (packed_[1] && once_[1] == once);
-      const absl::Status packed = any ? Pack(once) : absl::OkStatus();
+      const absl::Status packed = !any            ? absl::OkStatus()
+                                  : form_.windows ? PackWindows(once)
+                                                  : Pack(once);
       if (!packed.ok()) return packed;
     }
     if (inlined_ < 0 || wide_.here >= 0) return absl::OkStatus();
@@ -382,17 +426,7 @@ class Writer {
     shape.shared_bytes = scaled_ ? kSpreadBytes * spreads : 0;
     if (scaled_) {
       shape.cluster = share;
-      const int64_t bytes = (grid + 1) * 4;
-      Wide& wide = once ? prepared_wide_ : wide_;
-      wide.blocks = grid;
-      if (once) {
-        const Storage::Left left = writer_.Prepared("_prepared_wide", bytes);
-        wide.here = left.here;
-        extra.push_back({"int* wide", left.there, {}});
-      } else {
-        wide.here = writer_.Workspace("_wide", bytes);
-        extra.push_back({"int* wide", wide.here, {}});
-      }
+      extra.push_back({"int* wide", LeaveWide(once, grid), {}});
     }
     return writer
         .Kernel(once ? "_prepare" : "_pack", shape, extra,
@@ -402,6 +436,56 @@ class Writer {
                        share, lines, ">(g", given, scaled_ ? ", wide" : ", nullptr", from_text[0],
                        from_text[1], ")"))
         .status();
+  }
+
+  // The same of windows: their image, and what they are multiplied with.
+  absl::Status PackWindows(bool once) {
+    const Windows& windows = *form_.windows;
+    KernelWriter& writer = once ? *writer_.Preparing({}) : writer_;
+    writer.Text("#include <warpsmith/contract_pack.cuh>\n");
+    std::vector<KernelArgument> extra;
+    std::string given;
+    bool packs[2];
+    for (int operand : {0, 1}) {
+      const std::string name = operand == 0 ? "a" : "b";
+      packs[operand] = once_[operand] == once;
+      if (packs[operand]) {
+        extra.push_back({StrCat(element_, "* ", name), parts_of_[operand].there, {}});
+        if (scaled_) extra.push_back({StrCat("float* back_", name), back_[operand].there, {}});
+      }
+      absl::StrAppend(&given, ", ", packs[operand] ? name : "nullptr", ", ",
+                      packs[operand] && scaled_ ? StrCat("back_", name) : "nullptr");
+    }
+    constexpr int64_t kTile = 64, kWarp = 32;  // as ws::pack_image has it, a row a warp's
+    KernelShape shape;
+    shape.threads = kPlainThreads;
+    int64_t blocks = packs[0] ? CeilDiv(form_.batch * form_.m * kWarp, int64_t{kPlainThreads}) : 0;
+    shape.shared_bytes = kPlainThreads;
+    if (packs[1]) {
+      blocks = std::max(blocks, form_.batch * windows.chunks() * CeilDiv(windows.rows(), kTile));
+      shape.blocks_per_sm = kPackBlocksFew;
+      shape.shared_bytes = PartsOf(knobs_.math()) * kTile * (kTile / 2 + 1) * 4;
+    }
+    shape.grid = std::min(blocks, kPackBlocks * target_.sm_count);
+    if (scaled_) extra.push_back({"int* wide", LeaveWide(once, shape.grid), {}});
+    return writer
+        .Kernel(once ? "_prepare" : "_pack", shape, extra,
+                StrCat("ws::contract_pack_windows<", writer.glue(), ", ", WindowText(windows), ", ",
+                       element_, ", ", PartsOf(knobs_.math()), ", ", Bool(scaled_), ", ",
+                       Bool(packs[0]), ", ", Bool(packs[1]), ">(g", given,
+                       scaled_ ? ", wide)" : ", nullptr)"))
+        .status();
+  }
+
+  // Memory for the words of so many blocks that pack, as they know it.
+  int LeaveWide(bool once, int64_t blocks) {
+    const int64_t bytes = (blocks + 1) * 4;
+    Wide& wide = once ? prepared_wide_ : wide_;
+    wide.blocks = blocks;
+    if (!once) return wide.here = writer_.Workspace("_wide", bytes);
+    const Storage::Left left = writer_.Prepared("_prepared_wide", bytes);
+    wide.here = left.here;
+    return left.there;
   }
 
   // Where an operand that is packed as it is lies; nullptr: it is made of something.
@@ -465,7 +549,11 @@ class Writer {
       arguments.push_back(
           {StrCat("const __grid_constant__ ws::hopper::Map map_",
                   operand == sides.first() ? "a" : "b"),
-           -1, MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand)),
+           -1,
+           operand == 1 && form_.windows
+               ? WindowMapOf(*form_.windows, placed_[operand].buffer, element,
+                             PartsOf(knobs_.math()), RowsBrought(sides, operand))
+               : MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand)),
            /*only_read=*/true});
     }
     if (behind_of_ >= 0)
@@ -497,8 +585,10 @@ class Writer {
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
     const std::string glue =
-        StrCat("ws::Packed<", sums_, ", ", element_, ", ", PartsOf(knobs_.math()), ", ",
-               Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
+        form_.windows ? StrCat("ws::PackedWindows<", sums_, ", ", WindowText(*form_.windows), ", ",
+                               element_, ", ", PartsOf(knobs_.math()), ">")
+                      : StrCat("ws::Packed<", sums_, ", ", element_, ", ", PartsOf(knobs_.math()),
+                               ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
     std::vector<KernelArgument> arguments;
     if (packed_[0]) arguments.push_back({StrCat("const ", element_, "* a"), placed_[0].buffer, {}});
     if (packed_[1]) arguments.push_back({StrCat("const ", element_, "* b"), placed_[1].buffer, {}});
@@ -553,9 +643,10 @@ class Writer {
                       wide->here >= 0 ? wide->blocks + 1 : 0);
     }
     return writer_
-        .Kernel("_rest", shape, arguments,
-                StrCat("ws::contract_rest<", writer_.glue(), ", ",
-                       PlainConfigOf(form_, plain, "float"), ">(g, back_a, back_b", words, ")"))
+        .Kernel(
+            "_rest", shape, arguments,
+            StrCat("ws::contract_rest<", writer_.glue(), ", ", PlainConfigOf(form_, plain, "float"),
+                   form_.windows ? ", true" : "", ">(g, back_a, back_b", words, ")"))
         .status();
   }
 
@@ -633,11 +724,17 @@ const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath
 }
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
+  if (form.windows) return true;
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
   return ScalesRows(math) || StridedFor(form, operand, math) == nullptr;
 }
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
+  if (form.windows) {
+    const int64_t elements = operand == 0 ? form.batch * form.m * form.windows->depth()
+                                          : form.windows->rows() * form.windows->line();
+    return PartsOf(math) * BytesOf(math) * elements;
+  }
   // Whichever way lines lie.
   const int64_t rows = operand == 0 ? form.m : form.n, line = kPackedBytes / BytesOf(math);
   return form.batch * PartsOf(math) * BytesOf(math) *
