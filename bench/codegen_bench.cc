@@ -47,7 +47,7 @@ struct Options {
   std::string device = "host";
   std::string only;
   std::string dump;  // folder for the sources
-  bool estimate = false, starts = false;
+  bool estimate = false, starts = false, one_pass = false;
   std::string variants;
   bool op_by_op = false, groups = false;
   int samples = 9;
@@ -253,6 +253,11 @@ class Bench {
     return all;
   }
 
+  std::optional<v1::Schedule> InOnePass(const graph::Graph& graph) const {
+    return agent::InOnePass(std::make_shared<const graph::Graph>(graph),
+                            codegen::FirstSchedule(graph, target_), target_, /*ties=*/1);
+  }
+
   // The default with what the variant says: rewrites, launches, and a group's knobs for all groups
   // that can have them.
   absl::StatusOr<v1::Schedule> ScheduleOf(const graph::Graph& graph,
@@ -384,7 +389,10 @@ int Run(const Options& options) {
       auto graph = problem::GraphOf(problem, workload);
       if (!graph.ok()) return Fail(graph.status());
       std::vector<absl::StatusOr<v1::Schedule>> schedules;
-      if (options.starts) {
+      if (options.one_pass) {
+        schedules.push_back(bench.ScheduleOf(*graph, {}));
+        if (auto start = bench.InOnePass(*graph)) schedules.push_back(*std::move(start));
+      } else if (options.starts) {
         for (v1::Schedule& start : bench.Starts(*graph)) schedules.push_back(std::move(start));
       } else {
         for (const v1::Schedule& variant : *variants)
@@ -424,6 +432,8 @@ int main(int argc, char** argv) {
                "what a search goes on with, one after the other, where its start is not right")
       ->excludes("--variants");
   app.add_flag("--estimate", options.estimate, "estimated us of the default; nothing is compiled");
+  app.add_flag("--one-pass", options.one_pass, "products in one pass of fp16 beside the default")
+      ->excludes("--starts");
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node")->excludes("--starts");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
   app.add_option("--fill", options.fill, "value of every element")->capture_default_str();

@@ -5,7 +5,9 @@
 //
 // A transposed convolution adds x[i] w[k] to y[i s + k d - p] in each dimension. Its places
 // t = y's + p are q s + r: they are summed by their remainders r, each over those k alone that
-// reach them, so that no inserted zero is multiplied (only those beyond the ends of x).
+// reach them, so that no inserted zero is multiplied (only those beyond the ends of x). Where that
+// is little more all remainders of a place q s + r of y are one sum, of zeros beyond the ends of w
+// for some; its elements are those of y as they lie.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -103,7 +105,17 @@ struct Phase {
   int64_t remainder = 0, count = 1;
   int64_t first = 0, step = 1, taps = 1;
   int64_t shift = 0, back = 1;
+  int64_t last() const { return first + count - 1 + step * (taps - 1); }  // of these k
 };
+// How places are taken apart: t = y's + origin is q s + r, q one of `count` from `first` on.
+struct Remainders {
+  int64_t origin = 0, first = 0, count = 1;
+  std::vector<Phase> phases;
+};
+
+// What remainders may cost more as one sum of y's own places, in products, where they are several
+// sums otherwise, and where they are one as it is.
+constexpr double kMostTogether = 2.5, kMostOfOne = 1.5;
 
 std::vector<Phase> PhasesOf(int64_t kernel, int64_t stride, int64_t dilation) {
   std::vector<Phase> phases;
@@ -123,13 +135,41 @@ std::vector<Phase> PhasesOf(int64_t kernel, int64_t stride, int64_t dilation) {
   return phases;
 }
 
+int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+// All remainders of y's own places q s + r as one: x[q + shift - j] times w[r + p - shift s + s j].
+Phase Together(int64_t kernel, int64_t stride, int64_t padding) {
+  const int64_t shift = FloorDivide(stride - 1 + padding, stride);
+  const int64_t least = -FloorDivide(kernel - 1 - padding, stride);  // of x's places, less q
+  return {0, stride, padding - shift * stride, stride, shift - least + 1, shift, 1};
+}
+
+// Of each dimension of a transposed one, with a kernel for two channels and so much of a result.
+std::vector<Remainders> RemaindersOf(const Convolution& c, const Shape& kernel, const Shape& out) {
+  double cost = 1;
+  std::vector<Remainders> apart, together;
+  for (size_t dim = 0; dim < c.rank(); ++dim) {
+    const int64_t s = c.stride[dim], p = c.padding[dim], k = kernel[2 + dim], o = out[2 + dim];
+    apart.push_back({p, p / s, (p + o - 1) / s - p / s + 1, PhasesOf(k, s, c.dilation[dim])});
+    const Phase all = Together(k, s, p);
+    together.push_back({0, 0, (o + s - 1) / s, {all}});
+    cost *= c.dilation[dim] == 1 ? static_cast<double>(all.taps * s) / static_cast<double>(k)
+                                 : 2 * kMostTogether;
+  }
+  const bool one = std::all_of(apart.begin(), apart.end(), [](const Remainders& remainders) {
+    return remainders.phases.size() == 1;
+  });
+  return cost <= (one ? kMostOfOne : kMostTogether) ? together : apart;
+}
+
 // Whether the sums of a transposed one are few enough to be written out: beside each other they are
 // choices within choices.
-absl::Status CheckPhases(const Lowering& l, const Convolution& c, const Shape& kernel) {
+absl::Status CheckPhases(const Lowering& l, const Convolution& c, const Shape& kernel,
+                         const Shape& out) {
   constexpr int64_t kMost = 64;
   int64_t parts = 1;
-  for (size_t dim = 0; dim < c.rank(); ++dim) {
-    parts *= static_cast<int64_t>(PhasesOf(kernel[2 + dim], c.stride[dim], c.dilation[dim]).size());
+  for (const Remainders& remainders : RemaindersOf(c, kernel, out)) {
+    parts *= static_cast<int64_t>(remainders.phases.size());
     if (parts > kMost)
       return l.Unsupported(absl::StrCat("a stride and a dilation of which more than ", kMost,
                                         " sums become is not supported"));
@@ -145,14 +185,7 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
   const int64_t in_group = kernel[0] / c.groups;
   const Channels channels{c.groups, kernel[1]};
   const size_t rank = c.rank();
-  std::vector<std::vector<Phase>> phases;
-  Shape first_q, q;
-  for (size_t dim = 0; dim < rank; ++dim) {
-    const int64_t s = c.stride[dim], p = c.padding[dim];
-    phases.push_back(PhasesOf(kernel[2 + dim], s, c.dilation[dim]));
-    first_q.push_back(p / s);
-    q.push_back((p + out[2 + dim] - 1) / s - p / s + 1);
-  }
+  const std::vector<Remainders> dims = RemaindersOf(c, kernel, out);
 
   // A sum for each choice of a phase in every dimension.
   struct Part {
@@ -165,11 +198,11 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
                                                       [](int64_t s) { return s == 1; });
   for (bool more = true; more;) {
     std::vector<Phase> chosen;
-    for (size_t dim = 0; dim < rank; ++dim) chosen.push_back(phases[dim][choice[dim]]);
+    for (size_t dim = 0; dim < rank; ++dim) chosen.push_back(dims[dim].phases[choice[dim]]);
     Shape shape = {out[0]}, window = {in_group};
     channels.AddTo(shape);
     for (size_t dim = 0; dim < rank; ++dim) {
-      shape.push_back(q[dim]);
+      shape.push_back(dims[dim].count);
       if (chosen[dim].count > 1) shape.push_back(chosen[dim].count);
       window.push_back(chosen[dim].taps);
     }
@@ -177,19 +210,23 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
       const ExprPtr group = channels.Group(at, 1);
       std::vector<Place> places;
       Exprs of_w = {ChannelOf(group, in_group, in[0]), channels.InGroup(at, 1)};
+      ExprPtr within;
       size_t axis = 1 + channels.axes();
       for (size_t dim = 0; dim < rank; ++dim) {
         const Phase& phase = chosen[dim];
         const ExprPtr& j = in[1 + dim];
-        const int64_t from = first_q[dim] + phase.shift;
+        const int64_t from = dims[dim].first + phase.shift;
         places.push_back({Sub(Add(at[axis++], I(from)), Mul(j, I(phase.back))),
-                          from - phase.back * (phase.taps - 1), from + q[dim] - 1});
+                          from - phase.back * (phase.taps - 1), from + dims[dim].count - 1});
         ExprPtr k = Add(Mul(j, I(phase.step)), I(phase.first));
         if (phase.count > 1) k = Add(k, at[axis++]);
+        if (phase.first < 0) within = And(within, LessEqual(I(0), k));
+        if (phase.last() >= kernel[2 + dim]) within = And(within, Less(k, I(kernel[2 + dim])));
         of_w.push_back(std::move(k));
       }
+      const ExprPtr factor = Cast(type, Load(l.graph, w, std::move(of_w)));
       return Mul(Padded(l, x, type, {at[0], ChannelOf(group, in_group, in[0])}, places, 0),
-                 Cast(type, Load(l.graph, w, std::move(of_w))));
+                 within == nullptr ? factor : graph::Select(within, factor, Literal(type, 0)));
     };
     const int sum = l.AddWindow(whole ? name : l.Name(absl::StrCat("phase", parts.size())),
                                 Combiner::kSum, shape, window, element);
@@ -197,7 +234,7 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
     parts.push_back({std::move(chosen), sum});
     more = false;
     for (size_t dim = rank; dim-- > 0 && !more;) {
-      more = ++choice[dim] < phases[dim].size();
+      more = ++choice[dim] < dims[dim].phases.size();
       if (!more) choice[dim] = 0;
     }
   }
@@ -211,9 +248,9 @@ int Transpose(Lowering& l, const Convolution& c, int x, int w, Shape out, DType 
       for (size_t dim = 0; dim < rank; ++dim) {
         const Phase& phase = part.phases[dim];
         const int64_t s = c.stride[dim];
-        const ExprPtr t = Add(at[2 + dim], I(c.padding[dim]));
+        const ExprPtr t = Add(at[2 + dim], I(dims[dim].origin));
         const ExprPtr r = s == 1 ? I(0) : Mod(t, I(s));
-        place.push_back(Sub(s == 1 ? t : Div(t, I(s)), I(first_q[dim])));
+        place.push_back(Sub(s == 1 ? t : Div(t, I(s)), I(dims[dim].first)));
         if (phase.count > 1) place.push_back(Sub(r, I(phase.remainder)));
         if (phase.remainder > 0) among = And(among, LessEqual(I(phase.remainder), r));
         if (phase.remainder + phase.count < s)
@@ -267,7 +304,7 @@ absl::Status Forward(Lowering& l) {
   const DType type = OpMath(out.type);
   const Convolution c = ConvolutionOf(l, out.shape.size() - 2);
   if (l.Bool("transposed")) {
-    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w)); !s.ok()) return s;
+    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w), out.shape); !s.ok()) return s;
   }
   const bool bare = !l.Has("bias") && type == out.type;
   const std::string name = l.Name(bare ? "" : "sum");
@@ -292,7 +329,7 @@ absl::Status Backward(Lowering& l) {
   const bool transposed = l.Bool("transposed");
   const std::vector<double> wanted = l.Numbers("output_mask");
   if (!transposed && wanted[0] != 0 && l.Used(0)) {
-    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w)); !s.ok()) return s;
+    if (absl::Status s = CheckPhases(l, c, l.ShapeOf(w), l.ShapeOf(x)); !s.ok()) return s;
   }
   const auto add = [&](int output, const std::string& part, const auto& make) {
     if (wanted[output] == 0 || !l.Used(output)) return;

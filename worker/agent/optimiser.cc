@@ -227,13 +227,32 @@ class Slice {
                             "the incumbent of earlier slices", lease_.incumbent().trial().id());
       if (refused.ok()) return refused;
     }
-    refused = SubmitStart(codegen::FirstSchedule(*main_, options_.target), "the default schedule");
+    const v1::Schedule first = codegen::FirstSchedule(*main_, options_.target);
+    SubmitInOnePass(first);
+    refused = SubmitStart(first, "the default schedule");
     if (refused.ok()) return refused;
     return SubmitStart(codegen::OpByOpSchedule(*main_, options_.target),
                        "one kernel for each node");
   }
 
-  // `beside`: something is right already, and moves go on from there until this is better.
+  // The reference's fp32 answers are as far from the truth as if it rounded the factors of its
+  // products itself (as PyTorch's convolutions do): products in one pass, which do the same, are
+  // judged before those of the first schedule, with ties both ways. Whether they are near enough is
+  // for the judge to say.
+  void SubmitInOnePass(const v1::Schedule& first) {
+    if (opened_.reference_max_error() < judge::kRoundedError ||
+        !absl::c_all_of(graphs_, [](const auto& graph) { return AnswersInFloats(*graph); }))
+      return;
+    for (const int ties : {1, 2}) {
+      const auto schedule = InOnePass(main_, first, options_.target, ties);
+      if (!schedule || history_.Tried(*schedule)) return;
+      SubmitStart(*schedule, "products in one pass, where what is replaced rounds their factors",
+                  "", /*beside=*/true)
+          .IgnoreError();
+    }
+  }
+
+  // `beside`: moves go on from another start, until this is right and better.
   absl::Status SubmitStart(const v1::Schedule& schedule, const std::string& action,
                            const std::string& known_as = "", bool beside = false) {
     auto plans = Lower(schedule);
@@ -435,10 +454,9 @@ class Slice {
     }
     Conclude(flight, answer);
     const bool start = !flight.proposal.has_value();
-    if (start && !IsRight(answer.verdict)) StartAgain(flight, answer);
+    if (start && !flight.beside && !IsRight(answer.verdict)) StartAgain(flight, answer);
     if (!draining_ && (start || answer.verdict == v1::ACCEPTED) && best_.trial().accuracy().even())
       StartNearer();
-    if (!draining_ && IsRight(answer.verdict)) StartInOnePass(answer.accuracy);
     return absl::OkStatus();
   }
 
@@ -530,24 +548,6 @@ class Slice {
               .ok())
         return;
     }
-  }
-
-  // The reference's fp32 answers are as far from the truth as if it rounded the factors of its
-  // products itself (as PyTorch's convolutions do): products in one pass, which do the same, are
-  // tried beside the best, once a task. Whether they are near enough is for the judge to say.
-  void StartInOnePass(const v1::Accuracy& accuracy) {
-    if (one_pass_asked_ || accuracy.reference_max_error() <= 0) return;
-    one_pass_asked_ = true;
-    if (accuracy.reference_max_error() < judge::kRoundedError ||
-        !absl::c_all_of(graphs_, [](const auto& graph) { return AnswersInFloats(*graph); }))
-      return;
-    const auto schedule = InOnePass(main_, best_.trial().schedule(), options_.target);
-    if (!schedule || history_.Tried(*schedule)) return;
-    const auto plans = Lower(*schedule);
-    if (!plans.ok() || !judged_before_.insert(DigestOf(*plans)).second) return;
-    SubmitStart(*schedule, "products in one pass, where what is replaced rounds their factors", "",
-                /*beside=*/true)
-        .IgnoreError();
   }
 
   StartsAfterWrong& Starts() {
@@ -686,7 +686,6 @@ class Slice {
   int judge_failures_ = 0;                  // in a row
   int start_failures_ = 0;                  // of the judge on schedules to start from
   std::optional<StartsAfterWrong> starts_;  // since a start was not right, or by chance
-  bool one_pass_asked_ = false;             // StartInOnePass
   bool draining_ = false;                   // nothing new is begun
   bool started_again_ = false;              // since a start was wrong
   int64_t trial_number_ = 0;

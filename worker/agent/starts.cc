@@ -46,7 +46,8 @@ v1::Schedule Exact(v1::Schedule schedule) {
 }  // namespace
 
 std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>& graph,
-                                      const v1::Schedule& schedule, const codegen::Target& target) {
+                                      const v1::Schedule& schedule, const codegen::Target& target,
+                                      int ties) {
   auto state = MakeState(graph, schedule, target);
   if (!state.ok()) return std::nullopt;
   bool found = false;
@@ -55,6 +56,7 @@ std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>&
     v1::Schedule one = state->schedule;
     one.mutable_groups(i)->mutable_contract()->Clear();
     one.mutable_groups(i)->mutable_contract()->set_math(v1::PRODUCT_FP16);
+    one.mutable_groups(i)->mutable_contract()->set_ties(ties);
     auto changed = MakeState(*state, one);
     if (!changed.ok() || EstimateOf(*changed) >= EstimateOf(*state)) continue;
     state = *std::move(changed);

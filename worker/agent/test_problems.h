@@ -86,6 +86,7 @@ class SyntheticEvaluator : public Evaluator {
     if (!graph.ok()) return graph.status();
     graph_ = std::make_shared<const graph::Graph>(*std::move(graph));
     opened_.set_light_us(light_us);
+    opened_.set_reference_max_error(reference_error);
     if (allowance >= 0) opened_.add_allowance_bytes(allowance);
     auto& baseline = *opened_.mutable_baselines()->add_baselines();
     baseline.set_name("op_by_op");
@@ -159,7 +160,6 @@ class SyntheticEvaluator : public Evaluator {
     evaluated.times.set_graph_us(time_us);
     const bool is_even = even && even(candidate.schedule);
     evaluated.accuracy.set_even(is_even);
-    evaluated.accuracy.set_reference_max_error(reference_error);
     const double most = best_even_ == is_even ? 0.995 : best_even_ ? 1.25 : 1 / 1.25;
     if (best_us > 0 && time_us > most * best_us) return v1::SLOWER;
     best_us = time_us;

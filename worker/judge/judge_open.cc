@@ -96,6 +96,10 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
     return s;
   }
   opened.set_light_us(LookForLight() * 1e6);
+  for (const auto& bench : benches_) {
+    const double error = bench->Has(0) ? bench->at(0).whole.max : 0;
+    opened.set_reference_max_error(std::max(opened.reference_max_error(), error));
+  }
   v1::Roof& roof = *opened.mutable_roof();
   roof.set_read_bytes(roof_->read_bytes);
   roof.set_write_bytes(roof_->write_bytes);

@@ -228,26 +228,31 @@ struct Contract {
     using W = typename Of::W;
     using H = typename Of::H;
     using D = typename Of::D;
-    constexpr int kShare = kTileColumns / C::kCluster;
+    constexpr int kShare = kTileColumns / C::kCluster, kOfStep = 64 / Of::kUnit;
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
-    unsigned char* const to = steps + stage * kStepBytes + kPartsA * kBytesA + part * kBytesB + column * hopper::kRowBytes;
+    unsigned char* const of_part = steps + stage * kStepBytes + kPartsA * kBytesA + part * kBytesB + column * hopper::kRowBytes / kOfStep;
     int place = tile.n + column;
     const int w = place % W::kPlaces * W::kStep + W::kLower;
     place /= W::kPlaces;
     const int h = place % H::kPlaces * H::kStep + H::kLower;
     place /= H::kPlaces;
     const int d = place % D::kPlaces * D::kStep + D::kLower, image = part * Of::kImages + place / D::kPlaces;
-    int taps = k / Of::kOfTaps;
-    const int c = tile.batch * Of::kGroup + k % Of::kOfTaps, across = taps % W::kSteps * W::kMove;
-    taps /= W::kSteps;
-    const int down = taps % H::kSteps * H::kMove, deep = taps / H::kSteps * D::kMove;
     constexpr unsigned short kAll = (1 << C::kCluster) - 1;
-    if constexpr (Of::kAxes == 5) {
-      if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, d, image, across, down, deep);
-      else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, d, image, across, down, deep);
-    } else {
-      if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, image, across, down);
-      else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, image, across, down);
+#pragma unroll
+    for (int i = 0; i < kOfStep; ++i) {
+      unsigned char* const to = of_part + i * kHalfB;
+      const int unit = k / Of::kUnit + i, at = (unit < Of::kUnits ? unit : Of::kUnits - 1) * Of::kUnit;   // behind them is nothing
+      int taps = at / Of::kOfTaps;
+      const int c = tile.batch * Of::kGroup + at % Of::kOfTaps, across = taps % W::kSteps * W::kMove;
+      taps /= W::kSteps;
+      const int down = taps % H::kSteps * H::kMove, deep = taps / H::kSteps * D::kMove;
+      if constexpr (Of::kAxes == 5) {
+        if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, d, image, across, down, deep);
+        else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, d, image, across, down, deep);
+      } else {
+        if constexpr (C::kCluster == 1) hopper::load_window(to, b, full[stage], c, w, h, image, across, down);
+        else hopper::load_window_to(to, b, full[stage], kAll, c, w, h, image, across, down);
+      }
     }
   }
 
@@ -301,6 +306,9 @@ struct Contract {
   // The operands of one of a step's products, from 1,024-byte patterns: what to add to `operand` for each.
   static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
   static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
+  static constexpr bool kHalves = C::Window::kUnit == 32;   // B's steps come in halves, one behind the other
+  static constexpr int kHalfB = C::kTileN * hopper::kRowBytes / 2;
+  static WS_DEVICE constexpr int ahead_b(int k) { return kHalves ? k / 2 * kHalfB + k % 2 * hopper::kProductBytes : k * kAheadB; }
 
   // COUNT products of a step from FROM on, of the tile's rows 64 * `rows` and 63 more.
   template <int FROM = 0, int COUNT = kProducts>
@@ -315,11 +323,12 @@ struct Contract {
       const unsigned long long a =
           hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16) + static_cast<unsigned>(stage) * (kStepBytes >> 4);
       const unsigned long long b =
-          hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16) + static_cast<unsigned>(stage) * (kStepBytes >> 4);
+          (kHalves ? hopper::operand_of_halves(at_b) : hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16)) +
+          static_cast<unsigned>(stage) * (kStepBytes >> 4);
 #pragma unroll
       for (int k = FROM; k < FROM + COUNT; ++k) {
         hopper::Product<typename C::Type, C::kTileN, C::kAlongM, C::kAlongN>::run(
-            sums, a + k * (kAheadA >> 4), b + k * (kAheadB >> 4), add || k > FROM || parts != (C::kParts == 1 ? 0 : 2));
+            sums, a + k * (kAheadA >> 4), b + (ahead_b(k) >> 4), add || k > FROM || parts != (C::kParts == 1 ? 0 : 2));
       }
     }
   }

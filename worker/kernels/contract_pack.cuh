@@ -523,8 +523,8 @@ struct WindowAxis {
 };
 
 // What a row of the image has: CHANNELS of each of its taps, the innermost axis' last, LINE elements from a row to the next; of a
-// batch's product the part that begins GROUP elements after the one before it. K is multiplied in steps of 64: those of a row,
-// with zeros behind them, for each of the other taps.
+// batch's product the part that begins GROUP elements after the one before it. K is multiplied in steps of 64: those of a row, with
+// zeros behind them, for each of the other taps.
 template <int AXES, class Deep, class Down, class Across, int IMAGES, int CHANNELS, int LINE, int GROUP>
 struct Window {
   static constexpr int kAxes = AXES, kChannels = CHANNELS, kLine = LINE, kGroup = GROUP, kImages = IMAGES;
@@ -532,13 +532,22 @@ struct Window {
   using H = Down;
   using D = Deep;
   static constexpr int kInner = D::kTogether * H::kTogether * W::kTogether * CHANNELS, kChunks = (kInner + 63) / 64;
-  static constexpr int kOfTaps = kChunks * 64, kDepth = D::kSteps * H::kSteps * W::kSteps * kOfTaps;
+  // Boxes bring 64 elements of a row, or 32 where that leaves less of a row's last one empty; two of these are a step, whatever
+  // taps they are of.
+  static constexpr int kUnit = (kInner + 31) / 32 % 2 == 1 ? 32 : 64;
+  static constexpr int kOfTaps = (kInner + kUnit - 1) / kUnit * kUnit, kAllTaps = D::kSteps * H::kSteps * W::kSteps;
+  static constexpr int kUnits = kAllTaps * kOfTaps / kUnit, kDepth = (kAllTaps * kOfTaps + 63) / 64 * 64;
   static constexpr long long kRows = (long long)(IMAGES) * D::kRows * H::kRows * W::kRows, kPart = kRows * LINE;
+  static constexpr int kWritten = GROUP > 0 ? GROUP : LINE;   // elements of a row and a product, with zeros behind them
+  // Where rows have few channels of several taps a thread writes a row, all of whose addresses differ by what the compiler knows;
+  // else blocks turn rows' channels (of an H200, 64 channels of three taps that are 12 bytes apart: in 5 ms, by rows 14).
+  static constexpr bool kByRows = kInner != CHANNELS && kWritten <= 256 && CHANNELS <= 32;
+  static constexpr bool kStaged = kByRows && GROUP == 0 && kWritten <= 96;
 
   // The glue's k of one that is multiplied; -1: zeros.
   static WS_DEVICE int glue_k(int at) {
     int steps = at / kOfTaps, inner = at % kOfTaps;
-    if (inner >= kInner) return -1;
+    if (inner >= kInner || steps >= kAllTaps) return -1;
     const int channel = inner % CHANNELS;
     inner /= CHANNELS;
     const int w = steps % W::kSteps * W::kTogether + inner % W::kTogether;
@@ -573,7 +582,7 @@ struct Window {
   }
 };
 struct NoWindow {
-  static constexpr int kAxes = 0;
+  static constexpr int kAxes = 0, kUnit = 64;
 };
 
 // Elements of an image by which a scale for all of it is guessed, of a thread; those may be this much larger than the largest of
@@ -595,6 +604,132 @@ WS_DEVICE float largest_of_block(float most) {
   return most;
 }
 
+// What a thread has seen of an image in PARTS of fp16: the largest, and how many lose digits of those that are not zero.
+template <int PARTS>
+struct ImageSpread {
+  static constexpr float kLeast = PARTS == 2 ? 0x1p-5f : 0x1p-14f, kMost = 65504.0f;   // of those that keep them
+  float most = 0;
+  int lost = 0, counted = 0;
+  template <bool COUNTS>
+  WS_DEVICE void see(float x) {
+    most = greater_of(most, fabsf(x));
+    if (COUNTS && x != 0) ++counted, lost += fabsf(x) < kLeast;
+  }
+  // Whether those of the block are too wide, as those of a row are (kind_of). Shared memory: two words a warp.
+  WS_DEVICE bool is_wide_of_block() {
+    const bool large = largest_of_block(most < kMost ? 0.0f : 1.0f) > 0;
+    int* const sums = reinterpret_cast<int*>(shared());
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) lost += shuffle_xor(lost, step), counted += shuffle_xor(counted, step);
+    if (thread() % 32 == 0) sums[thread() / 32 * 2] = lost, sums[thread() / 32 * 2 + 1] = counted;
+    sync_block();
+    long long all_lost = 0, all_counted = 0;
+#pragma unroll
+    for (int w = 0; w < kPackThreads / 32; ++w) all_lost += sums[2 * w], all_counted += sums[2 * w + 1];
+    sync_block();
+    return large || all_lost * 16 > all_counted;
+  }
+};
+
+// The power of two for all of the glue's image, by a sample.
+template <class G, class W>
+WS_DEVICE RowScale scale_of_image(const G& g) {
+  constexpr int V = G::kWidthImage;
+  constexpr unsigned long long kAll = G::kBatch * W::kRows * W::kInner / V;
+  float most = 0;
+#pragma unroll
+  for (int i = 0; i < kSampled; ++i) {
+    const unsigned long long at = (i * kPackThreads + thread()) * 0x9e3779b97f4a7c15ull % kAll;
+    typename G::Sum x[V];
+    const long long row = static_cast<long long>(at / W::kInner % (W::kRows / V) * V);
+    using Index = typename G::Index;
+    g.template image<V>(Index(at / W::kInner / (W::kRows / V)), Index(row), Index(at % W::kInner), x);
+#pragma unroll
+    for (int v = 0; v < V; ++v) most = fmaxf(most, fabsf(static_cast<float>(x[v])));
+  }
+  return RowScale(largest_of_block(most) * kSampleRoom);
+}
+
+// Rows of the image, each by a thread: some elements at a time and those of the other taps with them, so that neighbouring rows, which
+// read them too, find them in the cache. Where rows are short a warp's are put together in shared memory, and written as they lie.
+template <class G, class W, class T, int PARTS, bool SCALED>
+WS_DEVICE void pack_image_by_rows(const G& g, T* image, float up, ImageSpread<PARTS>& spread) {
+  using Index = typename G::Index;
+  static_assert(W::kWritten % 8 == 0, "whole words");
+  constexpr bool kEven = W::kChannels % 8 == 0;
+  constexpr int kTaps = kEven ? W::kInner / W::kChannels : 1, kApart = kEven ? W::kChannels : W::kInner;   // pieces from tap to tap
+  constexpr int kPiece = kEven && W::kChannels % 16 == 0 ? 16 : 8;   // at a time: whole sectors, where rows are long
+  constexpr int kOfTap = (kApart + 7) / 8 * 8, kWords = W::kWritten / 2, kPitch = kWords + 4;   // 16 bytes apart: no bank meets another
+  constexpr long long kRows = G::kBatch * W::kRows;
+  unsigned* const of_warp = reinterpret_cast<unsigned*>(shared()) + thread() / 32 * 32 * kPitch * PARTS;
+  unsigned* const of_row = of_warp + thread() % 32 * kPitch;
+  for (long long first = block() * kPackThreads + thread() / 32 * 32; first < kRows; first += blocks() * kPackThreads) {
+    const long long at = first + thread() % 32, row = at % W::kRows, batch = at / W::kRows;
+    const bool inside = at < kRows;
+    T* const to = image + placed(row * W::kLine + batch * W::kGroup);
+#pragma unroll
+    for (int from = 0; from < kOfTap; from += kPiece) {
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) {
+        float x[kPiece];
+#pragma unroll
+        for (int i = 0; i < kPiece; ++i) {
+          const int element = tap * kApart + from + i;
+          typename G::Sum one[1] = {0};
+          if (element < W::kInner && inside) g.template image<1>(Index(batch), Index(row), Index(element), one);
+          x[i] = static_cast<float>(one[0]);
+          if constexpr (SCALED) {
+            x[i] *= up;
+            // Of an element that several rows have, where it is the first of one.
+            if (element < W::kChannels) spread.template see<true>(x[i]); else spread.template see<false>(x[i]);
+          }
+        }
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+          unsigned words[kPiece / 8][4];
+#pragma unroll
+          for (int j = 0; j < kPiece / 2; ++j) {
+            unsigned& both = words[j / 4][j % 4];
+            both = pair_of<T>(x[2 * j], x[2 * j + 1]);
+            x[2 * j] -= first_of<T>(both), x[2 * j + 1] -= second_of<T>(both);
+          }
+#pragma unroll
+          for (int eight = 0; eight < kPiece / 8; ++eight) {
+            const int element = tap * kApart + from + eight * 8;
+            if constexpr (W::kStaged) store<4, unsigned, 0>(of_row + part * 32 * kPitch + element / 2, words[eight]);
+            else if (inside) store<4, unsigned, 0>(reinterpret_cast<unsigned*>(to + part * W::kPart + element), words[eight]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int element = kTaps * kOfTap; element < W::kWritten; element += 8) {
+      const unsigned none[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int part = 0; part < PARTS; ++part) {
+        if (inside) store<4, unsigned, 0>(reinterpret_cast<unsigned*>(to + part * W::kPart + element), none);
+      }
+    }
+    if constexpr (W::kStaged) {
+      constexpr int kPieces = kWords / 4;
+      sync_warp();
+      const long long rest = kRows - first;
+      const int pieces = static_cast<int>(rest < 32 ? rest : 32) * kPieces;
+#pragma unroll
+      for (int part = 0; part < PARTS; ++part) {
+        unsigned* const all = reinterpret_cast<unsigned*>(image + placed(part * W::kPart + first * W::kLine));
+#pragma unroll 4
+        for (int piece = thread() % 32; piece < pieces; piece += 32) {
+          unsigned words[4];
+          load<4, unsigned, 0>(of_warp + part * 32 * kPitch + piece / kPieces * kPitch + piece % kPieces * 4, words);
+          store<4, unsigned, 0>(all + piece * 4, words);
+        }
+      }
+      sync_warp();
+    }
+  }
+}
+
 // The image of the glue's windows W, in PARTS of T: [part][row][LINE]; scaled by one power of two for all of it, which is left in
 // `back`. Shared memory: 64 x 33 words a part. True: some of the block's elements are too wide for that scale. A block turns 64
 // rows' 64 elements at a time.
@@ -604,27 +739,18 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
   using Sum = typename G::Sum;
   constexpr int V = G::kWidthImage, kTile = 64, kPitch = kTile / 2 + 1, kAcross = kTile / V, kEach = kTile / 2 * kAcross / kPackThreads;
   constexpr long long kTiles = (W::kRows + kTile - 1) / kTile, kJobs = G::kBatch * kTiles * W::kChunks;
-  constexpr float kLeast = PARTS == 2 ? 0x1p-5f : 0x1p-14f, kMost = 65504.0f;   // of those that keep their digits
   unsigned* const words = reinterpret_cast<unsigned*>(shared());   // of two elements of a row, [part][row][kPitch]
   float up = 1;
   if constexpr (SCALED) {
-    Spread spread = {0, 0, 0, 0};
-    constexpr unsigned long long kAll = G::kBatch * W::kRows * W::kInner / V;
-#pragma unroll
-    for (int i = 0; i < kSampled; ++i) {
-      const unsigned long long at = (i * kPackThreads + thread()) * 0x9e3779b97f4a7c15ull % kAll;
-      Sum x[V];
-      const long long row = static_cast<long long>(at / W::kInner % (W::kRows / V) * V);
-      g.template image<V>(Index(at / W::kInner / (W::kRows / V)), Index(row), Index(at % W::kInner), x);
-#pragma unroll
-      for (int v = 0; v < V; ++v) spread.see(x[v]);
-    }
-    const RowScale scale(largest_of_block(spread.most) * kSampleRoom);
+    const RowScale scale = scale_of_image<G, W>(g);
     up = scale.up;
     if (block() == 0 && thread() == 0) back[0] = back_of(scale.back, kThinRow);
   }
-  int lost = 0, counted = 0;
-  bool large = false;
+  ImageSpread<PARTS> spread;
+  if constexpr (W::kByRows) {
+    pack_image_by_rows<G, W, T, PARTS, SCALED>(g, image, up, spread);
+    return SCALED ? spread.is_wide_of_block() : false;
+  }
   for (long long job = block(); job < kJobs; job += blocks()) {
     const int chunk = static_cast<int>(job % W::kChunks);
     const long long first = job / W::kChunks % kTiles * kTile, batch = job / W::kChunks / kTiles;
@@ -649,12 +775,7 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
         float pair[2] = {static_cast<float>(x[i][0][v]), static_cast<float>(x[i][1][v])};
         if constexpr (SCALED) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            pair[e] *= up;
-            large = large || !(fabsf(pair[e]) < kMost);
-            counted += pair[e] != 0;
-            lost += pair[e] != 0 && fabsf(pair[e]) < kLeast;
-          }
+          for (int e = 0; e < 2; ++e) pair[e] *= up, spread.template see<true>(pair[e]);
         }
         const unsigned both = pair_of<T>(pair[0], pair[1]);
         to[v * kPitch] = both;
@@ -667,7 +788,7 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
     for (int i = 0; i < PARTS * kTile * 8 / kPackThreads; ++i) {
       const int item = i * kPackThreads + thread(), part = item / (kTile * 8), row = item / 8 % kTile, eight = item % 8;
       const int element = chunk * kTile + eight * 8;
-      if (first + row < W::kRows && (W::kGroup > 0 || element < W::kLine)) {
+      if (first + row < W::kRows && element < W::kWritten) {
         unsigned eight_of[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) eight_of[j] = words[(part * kTile + row) * kPitch + eight * 4 + j];
@@ -677,19 +798,7 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
     }
     sync_block();
   }
-  if constexpr (!SCALED) return false;
-  // Of the block's elements, as of a row's (kind_of).
-  const bool wide = largest_of_block(large ? 1.0f : 0.0f) > 0;
-  int* const sums = reinterpret_cast<int*>(shared());
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) lost += shuffle_xor(lost, step), counted += shuffle_xor(counted, step);
-  if (thread() % 32 == 0) sums[thread() / 32 * 2] = lost, sums[thread() / 32 * 2 + 1] = counted;
-  sync_block();
-  long long all_lost = 0, all_counted = 0;
-#pragma unroll
-  for (int w = 0; w < kPackThreads / 32; ++w) all_lost += sums[2 * w], all_counted += sums[2 * w + 1];
-  sync_block();
-  return wide || all_lost * 16 > all_counted;
+  return SCALED ? spread.is_wide_of_block() : false;
 }
 
 // What its windows are multiplied with, [batch][part][row][kDepth], a row by a warp.

@@ -49,6 +49,12 @@ WS_DEVICE long long plus(long long a, long long b) {
   return static_cast<long long>(static_cast<unsigned long long>(a) + static_cast<unsigned long long>(b));
 }
 
+// The nearest number of eleven significant bits; of two that are as near the greater in size (cvt.rna.tf32).
+WS_DEVICE float eleven_bits(float x) {
+  const float rounded = bits_float((float_bits(x) + 0x1000u) & ~0x1fffu);
+  return fabsf(x) < bits_float(0x7f800000u) ? rounded : x;
+}
+
 WS_DEVICE float finite_or_nan(float x) { return fmaf(x, 0.0f, x); }
 
 // Where tiles leave what they add to sums over M, [batch][parts of M][N], and over N, [batch][parts of N][M].

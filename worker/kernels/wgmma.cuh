@@ -32,6 +32,12 @@ WS_DEVICE unsigned long long operand(const void* at, int stride, int leading) {
   return field(shared_address(at)) | field(leading) << 16 | field(stride) << 32 | 1ull << 62;
 }
 
+// Likewise of rows of 64 bytes of K, of which a product's are 32 or the other 32, eight rows a pattern.
+WS_DEVICE unsigned long long operand_of_halves(const void* at) {
+  const auto field = [](unsigned bytes) { return static_cast<unsigned long long>((bytes & 0x3ffff) >> 4); };
+  return field(shared_address(at)) | field(16) << 16 | field(kPatternBytes / 2) << 32 | 2ull << 62;
+}
+
 // ---- instructions
 
 // Registers that were written belong to wgmma from here on.

@@ -159,7 +159,7 @@ TEST_CASE("windows are found in an image that is written out once", "[codegen]")
   Trials trials;
   const auto add = [&](const Case& c) {
     trials.Add(c, "contract { math: PRODUCT_FP16X3 windows: 2 }", kFull);
-    trials.Add(c, "contract { math: PRODUCT_FP16 windows: 2 tile_n: 32 }", kElevenBits);
+    trials.Add(c, "contract { math: PRODUCT_FP16 windows: 2 tile_n: 32 ties: 2 }", kElevenBits);
   };
   for (const Case& c : kWindows) add(c);
   for (const Case& c : kConvolutions) add(c);

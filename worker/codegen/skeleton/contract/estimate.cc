@@ -444,9 +444,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   } else {
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
     const double moving = tile * sizeof(float) / pace.end_bytes_per_second;
+    // Of rows that are there.
+    const Sides sides = SidesOf(form, knobs);
+    const double there = std::min(1.0, static_cast<double>(sides.rows) / sides.tile_rows);
     const double making =
-        tile / form.of() * form.end_steps * target.sm_count / target.operations_per_second;
-    const bool one_group = SidesOf(form, knobs).tile_rows == kGroupRows;
+        tile * there / form.of() * form.end_steps * target.sm_count / target.operations_per_second;
+    const bool one_group = sides.tile_rows == kGroupRows;
     const double beside = PartsOf(knobs.math()) == 2 ? kEndBesideParts : 1;
     const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] * beside +
                        EndReadSeconds(form, knobs);
@@ -461,12 +464,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         turns ? std::max(main / kTurnsPart + pace.turn_seconds, (main + end) / 2) : main + end;
     if (knobs.blocks_per_sm() > 1) {
       // Blocks of a multiprocessor wait beside each other, and take what they do one by one.
-      const double there = std::clamp(static_cast<double>(blocks) / target.sm_count, 1.0,
-                                      static_cast<double>(knobs.blocks_per_sm()));
+      const double beside_each_other = std::clamp(static_cast<double>(blocks) / target.sm_count,
+                                                  1.0, static_cast<double>(knobs.blocks_per_sm()));
       const double alone = kBlocksBeside * (steps * StepSeconds(form, knobs, pace, target, true) +
                                             pace.end_seconds + moving + making) +
                            kWaitsBeside * EndReadSeconds(form, knobs);
-      of_wave = std::max(of_wave, there * alone);
+      of_wave = std::max(of_wave, beside_each_other * alone);
     }
     // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
     // is not full memory has little to do.

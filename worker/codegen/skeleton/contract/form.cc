@@ -384,6 +384,31 @@ bool IsBrought(const ContractForm& form) {
 
 }  // namespace
 
+namespace {
+
+// Completes a form that has its axes with windows of its B; false: its status says why not.
+bool FindWindowsOf(const Analysis& group, const Domain& domain, const Kernel& points, ValuePtr a,
+                   ValuePtr b, ContractForm& form) {
+  form.batch = ExtentOf(domain, form.batch_axes);
+  form.m = ExtentOf(domain, form.m_axes);
+  form.n = ExtentOf(domain, form.n_axes);
+  auto found = form.pair ? absl::StatusOr<Windows>(No("there are two products together"))
+                         : FindWindows(domain, points, b, form);
+  form.status = found.status();
+  if (!found.ok()) return false;
+  form.k_axes.clear();
+  for (const WindowAxis& axis : found->axes) {
+    if (axis.tap >= 0) form.k_axes.push_back(axis.tap);
+  }
+  form.k_axes.insert(form.k_axes.end(), found->channels.begin(), found->channels.end());
+  form.windows = *std::move(found);
+  Complete(group, domain, points, a, b, form);
+  if (form.status.ok()) form.status = PlaceSums(group, domain, form);
+  return form.status.ok();
+}
+
+}  // namespace
+
 ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
                           bool windows) {
   ContractForm form;
@@ -432,22 +457,15 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
     }
   }
   if (windows) {
-    form.batch = ExtentOf(domain, form.batch_axes);
-    form.m = ExtentOf(domain, form.m_axes);
-    form.n = ExtentOf(domain, form.n_axes);
-    auto found = form.pair ? absl::StatusOr<Windows>(No("there are two products together"))
-                           : FindWindows(domain, *points, b, form);
-    form.status = found.status();
-    if (!found.ok()) return form;
-    form.k_axes.clear();
-    for (const WindowAxis& axis : found->axes) {
-      if (axis.tap >= 0) form.k_axes.push_back(axis.tap);
-    }
-    form.k_axes.insert(form.k_axes.end(), found->channels.begin(), found->channels.end());
-    form.windows = *std::move(found);
-    Complete(group, domain, *points, a, b, form);
-    if (form.status.ok()) form.status = PlaceSums(group, domain, form);
-    return form;
+    // Of the factor that has more rows, whichever way results lie.
+    ContractForm turned = form;
+    std::swap(turned.m_axes, turned.n_axes);
+    const bool turns = ExtentOf(domain, turned.n_axes) > ExtentOf(domain, form.n_axes);
+    if (FindWindowsOf(group, domain, *points, turns ? b : a, turns ? a : b, turns ? turned : form))
+      return turns ? turned : form;
+    if (FindWindowsOf(group, domain, *points, turns ? a : b, turns ? b : a, turns ? form : turned))
+      return turns ? form : turned;
+    return form.status.ok() ? turned : form;
   }
   // Rows of an operand that lie in pieces (x of W x[b], for all b) can be brought as batches of
   // which the other is the same for all, where tiles fit the pieces.
@@ -599,13 +617,25 @@ Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractFor
   return best;
 }
 
+namespace {
+
+// Whether lanes are not neighbours, but evenly apart: one by one, from where the first lies.
+bool IsEvenlyApart(const Index& index, const Frame& frame) {
+  const int64_t apart = index.CoefficientOf(frame.lane);
+  return apart != 0 && apart != 1 &&
+         (index.Without(frame.lane).variables() & BitOf(frame.lane)) == 0;
+}
+
+}  // namespace
+
 int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most) {
   for (int width = most; width > 1; width /= 2) {
     if (form.n % width != 0) continue;
     const auto kernel = BuildContract(group, domain, form, Lane::kN, width);
     if (!kernel.ok()) continue;
     if (std::all_of(kernel->roots.begin(), kernel->roots.end(), [&](const Kernel::Root& root) {
-          return IsVector(root.address, kernel->frame) && FitsAccesses(root.value->type, width);
+          return IsEvenlyApart(root.address, kernel->frame) ||
+                 (IsVector(root.address, kernel->frame) && FitsAccesses(root.value->type, width));
         })) {
       return width;
     }

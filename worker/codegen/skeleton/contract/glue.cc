@@ -20,15 +20,17 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 // Whether a vector may begin there.
 bool IsEven(ValuePtr, const Index& base, int width) { return base.multiple() % width == 0; }
 
-// x[lane] = the operand's element.
+// x[lane] = the operand's element; `away`: rounded to eleven bits, ties away from zero.
 std::string OperandBody(const Dialect& dialect, const Kernel& kernel, ValuePtr operand,
-                        uint64_t known) {
+                        uint64_t known, bool away) {
   const Frame& frame = kernel.frame;
   Emitter emit(dialect, known);
   emit.Expect({operand});
   LoadContiguous(emit, kernel, {operand}, IsEven);
   OpenLanes(emit, frame);
-  emit.Line(StrCat("x[", LaneName(frame), "] = ", emit.Use(operand), ";"));
+  const std::string element = emit.Use(operand);
+  emit.Line(StrCat("x[", LaneName(frame),
+                   "] = ", away ? StrCat("ws::eleven_bits(", element, ")") : element, ";"));
   CloseLanes(emit, frame);
   return emit.Finish();
 }
@@ -248,6 +250,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                                KernelWriter& writer) {
   const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
   const bool apart = IsApart(form, resolved.contract().math());
+  const bool away = resolved.contract().ties() == 2;
   const auto build = [&](const Reading& reading, Lane rows) {
     return BuildContract(group, domain, form, reading.along_rows ? rows : Lane::kK, reading.width);
   };
@@ -350,7 +353,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
       body = StrCat(raw, " raw;\nload_", name, "(b, ", row, ", k, raw);\nmake_", name, "(b, ", row,
                     ", k, raw, x);\n");
     } else {
-      body = OperandBody(dialect, kernel, element, place);
+      body = OperandBody(dialect, kernel, element, place, away);
     }
     text.Line("template <int V>");
     text.Open(StrCat("WS_DEVICE void ", name, at, "Sum (&x)[V]) const {"));
@@ -365,7 +368,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Line(StrCat("static constexpr int kWidthImage = ", frame.width, ";"));
     text.Line("template <int V>");
     text.Open("WS_DEVICE void image(Index b, Index row, Index k, Sum (&x)[V]) const {");
-    text.Append(OperandBody(dialect, *image, element, known(frame, frame.row)));
+    text.Append(OperandBody(dialect, *image, element, known(frame, frame.row), away));
     text.Close();
   }
   bool scaled = false;  // by rows

@@ -178,6 +178,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (knobs.turns() != 1 && !may_turn)
     return StrCat("contract.turns is ", knobs.turns(),
                   "; it is of PRODUCT_TENSOR, and of PRODUCT_FP16 with contract.windows of 2");
+  if (knobs.ties() != 1 && knobs.math() != v1::PRODUCT_FP16)
+    return StrCat("contract.ties is ", knobs.ties(), "; it is of PRODUCT_FP16");
   const bool other_way = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
   if (knobs.tail() != 1 && other_way)
     return StrCat("contract.tail is ", knobs.tail(),
@@ -313,6 +315,7 @@ int NarrowRunOf(const ContractForm& form) {
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
+  if (knobs.ties() == 0) knobs.set_ties(1);
   if (knobs.turns() == 0) knobs.set_turns(1);
   if (knobs.tail() == 0) knobs.set_tail(1);
   if (knobs.blocks_per_sm() == 0) knobs.set_blocks_per_sm(1);
@@ -439,11 +442,17 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       // A last wave that is not full is little of many; blocks that share K share nothing else.
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
-      for (const v1::ContractKnobs& with_tail : WithTails(form, one, set.tail(), target)) {
-        const double seconds = SecondsOf(form, with_tail, target);
+      std::vector<v1::ContractKnobs> all = WithTails(form, one, set.tail(), target);
+      // Of windows few rows are one group's, which waits for its ends alone.
+      if (form.windows && one.turns() == 1 && set.blocks_per_sm() == 0 && set.stages() == 0) {
+        for (v1::ContractKnobs& more : WithBlocks(form, one, target))
+          all.push_back(std::move(more));
+      }
+      for (const v1::ContractKnobs& way : all) {
+        const double seconds = SecondsOf(form, way, target);
         if (best && seconds >= least) continue;
         least = seconds;
-        best = with_tail;
+        best = way;
       }
     }
   };
@@ -641,7 +650,7 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
                          ? StrCat(", ", one.blocks_per_sm(), " blocks a multiprocessor")
                          : "",
                      one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "",
-                     one.windows() > 1 ? " of windows" : "");
+                     one.windows() > 1 ? " of windows" : "", one.ties() > 1 ? ", ties away" : "");
     layout.knobs = {{"tile_m", one.tile_m()},
                     {"tile_n", one.tile_n()},
                     {"split", one.split()},
@@ -651,7 +660,8 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
                     {"tail", one.tail()},
                     {"algorithm", one.algorithm()},
                     {"blocks_per_sm", one.blocks_per_sm()},
-                    {"windows", one.windows()}};
+                    {"windows", one.windows()},
+                    {"ties", one.ties()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));

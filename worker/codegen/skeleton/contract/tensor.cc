@@ -143,9 +143,9 @@ v1::TensorMap WindowMapOf(const Windows& windows, int buffer, graph::DType type,
   for (size_t i = windows.axes.size(); i < kLeastAxes; ++i) add(WindowAxis());
   map.add_sizes(windows.image_count * parts);
   map.add_strides(stride);
-  map.add_box(static_cast<int>(kSwizzle / bytes));
+  map.add_box(static_cast<int>(windows.unit()));
   map.add_box(columns);
-  map.set_swizzle(kSwizzle);
+  map.set_swizzle(static_cast<int>(windows.unit() * bytes));
   return map;
 }
 
@@ -462,9 +462,13 @@ class Writer {
     int64_t blocks = packs[0] ? CeilDiv(form_.batch * form_.m * kWarp, int64_t{kPlainThreads}) : 0;
     shape.shared_bytes = kPlainThreads;
     if (packs[1]) {
-      blocks = std::max(blocks, form_.batch * windows.chunks() * CeilDiv(windows.rows(), kTile));
+      blocks = std::max(
+          blocks, form_.batch * CeilDiv(windows.inner(), kTile) * CeilDiv(windows.rows(), kTile));
       shape.blocks_per_sm = kPackBlocksFew;
-      shape.shared_bytes = PartsOf(knobs_.math()) * kTile * (kTile / 2 + 1) * 4;
+      // As ws::pack_image has it, and ws::pack_image_by_rows.
+      const int64_t of_tile = kTile * (kTile / 2 + 1) * 4;
+      const int64_t of_rows = windows.staged() ? kPlainThreads * (windows.line() * 2 + 16) : 0;
+      shape.shared_bytes = PartsOf(knobs_.math()) * std::max(of_tile, of_rows);
     }
     shape.grid = std::min(blocks, kPackBlocks * target_.sm_count);
     if (scaled_) extra.push_back({"int* wide", LeaveWide(once, shape.grid), {}});

@@ -287,10 +287,18 @@ int64_t Windows::inner() const {
   for (const WindowAxis& axis : axes) inner *= axis.together;
   return inner;
 }
-int64_t Windows::chunks() const { return CeilDiv(inner(), kWindowStep); }
+int64_t Windows::unit() const {  // as ws::Window has it
+  constexpr int64_t kHalf = kWindowStep / 2;
+  return CeilDiv(inner(), kHalf) % 2 == 1 ? kHalf : kWindowStep;
+}
+int64_t Windows::group() const { return CeilDiv(inner(), unit()) * unit(); }
 int64_t Windows::line() const {
   constexpr int64_t kEven = 8;  // of 16 bytes
   return batch > 1 ? batch * group() : CeilDiv(inner(), kEven) * kEven;
+}
+bool Windows::staged() const {  // as ws::Window has it
+  constexpr int64_t kMostStaged = 96;
+  return batch == 1 && inner() != channel_count && line() <= kMostStaged && channel_count <= 32;
 }
 int64_t Windows::rows() const {
   int64_t rows = image_count;
@@ -303,9 +311,9 @@ int64_t Windows::elements() const {
   return elements;
 }
 int64_t Windows::depth() const {
-  int64_t depth = chunks() * kWindowStep;
+  int64_t depth = group();
   for (const WindowAxis& axis : axes) depth *= axis.steps();
-  return depth;
+  return CeilDiv(depth, kWindowStep) * kWindowStep;
 }
 
 absl::StatusOr<Windows> FindWindows(const Domain& domain, const Kernel& points, ValuePtr b,
@@ -364,10 +372,14 @@ absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,
     }
     return frame;
   };
-  return BuildKernel(group.graph(), domain, group.in_memory(), make_frame);
+  Domain factors = domain;  // what is made of sums has places of its own
+  factors.roots.clear();
+  return BuildKernel(group.graph(), factors, group.in_memory(), make_frame);
 }
 
 int ImageWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int bytes) {
+  // Rows of several taps' channels are written one by one (ws::pack_image_by_rows).
+  if (form.windows->inner() != form.windows->channel_count) return 1;
   const int64_t line = form.windows->axes.back().rows();
   for (int width = 4; width > 1; width /= 2) {
     if (line % width != 0) continue;

@@ -23,7 +23,7 @@ namespace warpsmith::codegen {
 
 struct ContractForm;
 
-// Elements of K of a step, in 16 bits, and so those of a row's part that a box brings.
+// Elements of K of a step, in 16 bits.
 inline constexpr int64_t kWindowStep = 64;
 
 // One of an image's axes. A window's tap has element stride * place + apart * tap of it, of which
@@ -55,12 +55,11 @@ struct Windows {
   int64_t image_count = 1, channel_count = 1;
   int64_t batch = 1;  // groups of channels, each a product's
 
-  int64_t inner() const;   // elements of a row that a product has
-  int64_t chunks() const;  // of kWindowStep elements
-  int64_t group() const {
-    return chunks() * kWindowStep;
-  }                          // from a product's elements to the next's
+  int64_t inner() const;     // elements of a row that a product has
+  int64_t unit() const;      // of them that a box brings: a step's or half of one
+  int64_t group() const;     // from a product's elements to the next's
   int64_t line() const;      // elements from a row to the next
+  bool staged() const;       // whether rows are put together before they are written
   int64_t rows() const;      // of all images
   int64_t elements() const;  // of the images, as they are
   int64_t depth() const;     // of K, whole steps
