@@ -535,7 +535,7 @@ CONVOLUTIONS = {
     "whole_plane": convolution(False, 2, kernel=(5, 4)), "layer": (Layer(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")), (normal(2, 3, 5, 4),)),
     "transposed_1": convolution(True, 1), "transposed_2": convolution(True, 2, bias=True), "transposed_3": convolution(True, 3, kernel=2, size=(3, 2, 3)),
     "transposed_strided": convolution(True, 2, stride=2, size=(3, 4)), "transposed_even": convolution(True, 2, stride=2, kernel=2, size=(3, 4)),
-    "transposed_even_padded": convolution(True, 2, stride=2, kernel=4, padding=1, size=(3, 4), bias=True), "transposed_gaps": convolution(True, 2, stride=3, kernel=2, size=(3, 4), bias=True),
+    "transposed_even_padded": convolution(True, 2, stride=2, kernel=4, padding=1, size=(3, 4), bias=True), "transposed_even_1": convolution(True, 1, stride=2, kernel=4, padding=1, bias=True), "transposed_gaps": convolution(True, 2, stride=3, kernel=2, size=(3, 4), bias=True),
     "transposed_longer": convolution(True, 1, stride=3, kernel=5, padding=2, output_padding=2), "transposed_groups": convolution(True, 2, groups=2, stride=2, padding=1, output_padding=1, size=(3, 4)),
     "transposed_depthwise": convolution(True, 2, groups=4, channels=(4, 4), stride=2, size=(3, 4)), "transposed_dilated": convolution(True, 2, dilation=2, padding=1),
     "transposed_uneven": convolution(True, 2, kernel=(3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1), size=(3, 4)),

@@ -51,12 +51,14 @@ constexpr auto kLookAgain = std::chrono::milliseconds(2);
 constexpr int kCardInFlight = 8;
 constexpr int kHostInFlight = 3;
 
-// Whether all answers, of which errors are told, are fp32.
+// Whether answers of which errors are told are fp32, and there are any.
 bool AnswersInFloats(const graph::Graph& graph) {
-  const auto is_float = [&](int t) { return graph.tensors[t].type == graph::DType::kF32; };
-  return !graph.outputs.empty() && absl::c_all_of(graph.outputs, is_float) &&
-         absl::c_all_of(graph.updates,
-                        [&](const graph::Graph::Update& update) { return is_float(update.value); });
+  std::vector<int> answers = graph.outputs;
+  for (const graph::Graph::Update& update : graph.updates) answers.push_back(update.value);
+  const auto is_float = [&](int t) { return graph::IsFloat(graph.tensors[t].type); };
+  return absl::c_any_of(answers, is_float) && absl::c_all_of(answers, [&](int t) {
+           return !is_float(t) || graph.tensors[t].type == graph::DType::kF32;
+         });
 }
 
 // What tells two candidates apart: what is compiled and how it is launched.
@@ -246,6 +248,8 @@ class Slice {
     for (const int ties : {1, 2}) {
       const auto schedule = InOnePass(main_, first, options_.target, ties);
       if (!schedule || history_.Tried(*schedule)) return;
+      const auto plans = Lower(*schedule);
+      if (!plans.ok() || judged_before_.count(DigestOf(*plans)) > 0) continue;
       SubmitStart(*schedule, "products in one pass, where what is replaced rounds their factors",
                   "", /*beside=*/true)
           .IgnoreError();
@@ -494,6 +498,7 @@ class Slice {
   // A new incumbent.
   void Crown(const Flight& flight, const Evaluated& answer) {
     since_incumbent_ = 0;
+    const bool beside = flight.beside && best_.has_trial();
     best_.Clear();
     best_.set_beat_trial_id(std::exchange(
         best_known_as_, flight.known_as.empty() ? flight.trial.id() : flight.known_as));
@@ -510,7 +515,7 @@ class Slice {
     SetBaselines(opened_.baselines(), best_);
     Explain();
     // What earlier slices found is not news.
-    if (flight.proposal.has_value() || flight.beside || !lease_.incumbent().has_solution()) {
+    if (flight.proposal.has_value() || beside || !lease_.incumbent().has_solution()) {
       improved_ = true;
       reporter_.OnIncumbent(best_);
     }
@@ -525,6 +530,8 @@ class Slice {
                         flight.known_as);
       return;
     }
+    // Earlier slices' incumbent was, and may have been of the other ties.
+    if (!flight.known_as.empty()) SubmitInOnePass(codegen::FirstSchedule(*main_, options_.target));
     while (const auto schedule = Starts().Next()) {
       if (history_.Tried(*schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given

@@ -385,7 +385,7 @@ TEST_CASE("products go in one pass where what is replaced rounds their factors",
          "w[o, c, u, v])",
          absl::StrCat("y: ", c.type, "[n: 16, o: 128, i: 64, j: 64] = ", c.cast,
                       "(max(s[n, o, i, j], 0.0))"),
-         "output y"}));
+         "c: i64[n: 16] = 1", "output y", "output c"}));  // and a count, of which no error is told
     bench.evaluator.reference_error = c.error;
     REQUIRE(bench.Run().ok());
     int tried = 0;
@@ -397,6 +397,36 @@ TEST_CASE("products go in one pass where what is replaced rounds their factors",
       CHECK(trial.schedule().groups(0).contract().ties() == tried);
     }
     CHECK(tried == (c.error == 1e-3 ? 2 : 0));
+  }
+}
+
+TEST_CASE("who is right of products in one pass and the default is what a search goes on with",
+          "[agent]") {
+  struct Case {
+    bool one_pass, others;  // are wrong
+  };
+  for (const Case& c : {Case{true, false}, Case{false, true}, Case{true, true}}) {
+    INFO(c.one_pass << c.others);
+    Bench bench(MakeProblem(
+        "windows",
+        {"input x: f32[16, 64, 66, 66] ~ normal", "input w: f32[128, 64, 3, 3] ~ normal",
+         "s: f32[n: 16, o: 128, i: 64, j: 64] = sum[c: 64, u: 3, v: 3](x[n, c, i + u, j + v] * "
+         "w[o, c, u, v])",
+         "output s"}));
+    bench.evaluator.reference_error = 1e-3;
+    bench.evaluator.wrong = [&](const v1::Schedule& schedule) {
+      return schedule.groups(0).contract().math() == v1::PRODUCT_FP16 ? c.one_pass : c.others;
+    };
+    REQUIRE(bench.Run().ok());
+    const auto& trials = bench.recorder.trials;
+    const auto again = std::count_if(trials.begin(), trials.end(), [](const v1::Trial& trial) {
+      return trial.action() == "after a start that was not right";
+    });
+    CHECK((again > 0) == (c.one_pass && c.others));
+    REQUIRE(bench.recorder.incumbents.empty() == (c.one_pass && c.others));
+    if (bench.recorder.incumbents.empty()) continue;
+    const v1::Schedule& best = bench.recorder.incumbents.back().solution().schedule();
+    CHECK((best.groups(0).contract().math() == v1::PRODUCT_FP16) == c.others);
   }
 }
 

@@ -1,5 +1,6 @@
 // Opening a problem: its workloads, what they need, what they are measured against; and the end.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -97,8 +98,9 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
   }
   opened.set_light_us(LookForLight() * 1e6);
   for (const auto& bench : benches_) {
-    const double error = bench->Has(0) ? bench->at(0).whole.max : 0;
-    opened.set_reference_max_error(std::max(opened.reference_max_error(), error));
+    const double error = bench->Has(0) ? bench->at(0).whole.max : 0,
+                 known = opened.reference_max_error();
+    if (!(error <= known) && !std::isnan(known)) opened.set_reference_max_error(error);
   }
   v1::Roof& roof = *opened.mutable_roof();
   roof.set_read_bytes(roof_->read_bytes);

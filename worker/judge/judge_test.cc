@@ -28,6 +28,8 @@ TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower 
   CHECK(fast.timing().incumbent_us() > fast.timing().median_us());
   CHECK(fast.timing().low_us() <= fast.timing().median_us());
   CHECK(fast.accuracy().max_error() < 1e-6);
+  CHECK(opened.reference_max_error() > 0);
+  CHECK(opened.reference_max_error() <= fast.accuracy().reference_max_error());  // of all draws
   CHECK(fast.accuracy().accuracy_class() == "no less accurate");
   v1::JudgeVerdict again = court.Evaluate({HonestPlan("gate", kWork)});
   CHECK(again.verdict() == v1::SLOWER);

@@ -241,9 +241,10 @@ struct Contract {
 #pragma unroll
     for (int i = 0; i < kOfStep; ++i) {
       unsigned char* const to = of_part + i * kHalfB;
-      const int unit = k / Of::kUnit + i, at = (unit < Of::kUnits ? unit : Of::kUnits - 1) * Of::kUnit;   // behind them is nothing
+      // Behind the last unit is none: a channel behind a row's is zero.
+      const int unit = k / Of::kUnit + i, at = (unit < Of::kUnits ? unit : Of::kUnits - 1) * Of::kUnit;
       int taps = at / Of::kOfTaps;
-      const int c = tile.batch * Of::kGroup + at % Of::kOfTaps, across = taps % W::kSteps * W::kMove;
+      const int c = unit < Of::kUnits ? tile.batch * Of::kGroup + at % Of::kOfTaps : Of::kLine, across = taps % W::kSteps * W::kMove;
       taps /= W::kSteps;
       const int down = taps % H::kSteps * H::kMove, deep = taps / H::kSteps * D::kMove;
       if constexpr (Of::kAxes == 5) {

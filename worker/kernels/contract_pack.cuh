@@ -610,10 +610,16 @@ struct ImageSpread {
   static constexpr float kLeast = PARTS == 2 ? 0x1p-5f : 0x1p-14f, kMost = 65504.0f;   // of those that keep them
   float most = 0;
   int lost = 0, counted = 0;
-  template <bool COUNTS>
+  int lost_here = 0, counted_here = 0;   // of elements near each other
   WS_DEVICE void see(float x) {
     most = greater_of(most, fabsf(x));
-    if (COUNTS && x != 0) ++counted, lost += fabsf(x) < kLeast;
+    if (x != 0) ++counted_here, lost_here += fabsf(x) < kLeast;
+  }
+  // Behind elements that lie near each other: most of some few are not lost by chance, but of a part that is small as a whole.
+  WS_DEVICE void see_together() {
+    if (lost_here >= 4 && 2 * lost_here > counted_here) most = bits_float(0x7f800000u);
+    lost += lost_here, counted += counted_here;
+    lost_here = counted_here = 0;
   }
   // Whether those of the block are too wide, as those of a row are (kind_of). Shared memory: two words a warp.
   WS_DEVICE bool is_wide_of_block() {
@@ -680,8 +686,7 @@ WS_DEVICE void pack_image_by_rows(const G& g, T* image, float up, ImageSpread<PA
           x[i] = static_cast<float>(one[0]);
           if constexpr (SCALED) {
             x[i] *= up;
-            // Of an element that several rows have, where it is the first of one.
-            if (element < W::kChannels) spread.template see<true>(x[i]); else spread.template see<false>(x[i]);
+            spread.see(x[i]);
           }
         }
 #pragma unroll
@@ -702,6 +707,7 @@ WS_DEVICE void pack_image_by_rows(const G& g, T* image, float up, ImageSpread<PA
         }
       }
     }
+    spread.see_together();
 #pragma unroll
     for (int element = kTaps * kOfTap; element < W::kWritten; element += 8) {
       const unsigned none[4] = {0, 0, 0, 0};
@@ -775,7 +781,7 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
         float pair[2] = {static_cast<float>(x[i][0][v]), static_cast<float>(x[i][1][v])};
         if constexpr (SCALED) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) pair[e] *= up, spread.template see<true>(pair[e]);
+          for (int e = 0; e < 2; ++e) pair[e] *= up, spread.see(pair[e]);
         }
         const unsigned both = pair_of<T>(pair[0], pair[1]);
         to[v * kPitch] = both;
@@ -783,6 +789,7 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
           to[(kTile + v) * kPitch] = pair_of<T>(pair[0] - first_of<T>(both), pair[1] - second_of<T>(both));
       }
     }
+    spread.see_together();
     sync_block();
 #pragma unroll
     for (int i = 0; i < PARTS * kTile * 8 / kPackThreads; ++i) {

@@ -278,7 +278,7 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
         ContractWidths widths;
         widths.a = form.windows ? Reading() : reading(0);  // as ws::pack_weights takes it
         widths.b = reading(1);
-        widths.finish = FinishWidth(group, domain, form, columns);
+        widths.finish = FinishWidth(group, domain, form, columns, /*apart=*/true);
         if (is_few) {
           // A thread has so many rows of `many`, and a quarter of a step.
           const FewShape shape = FewShapeOf(form, knobs);

@@ -112,14 +112,15 @@ const Case kHalfWindows[] = {
 
 class Trials {
  public:
+  // `special`: infinities, NaN and the like among the inputs.
   void Add(const Case& c, const std::string& knobs, double tolerance, v1::Schedule schedule,
-           const graph::Graph& graph) {
-    trials_.push_back({graph, std::move(schedule), seed_++, false, tolerance});
+           const graph::Graph& graph, bool special = false) {
+    trials_.push_back({graph, std::move(schedule), seed_++, special, tolerance});
     what_.push_back(absl::StrCat(c.what, ", ", knobs));
   }
-  void Add(const Case& c, const std::string& knobs, double tolerance) {
+  void Add(const Case& c, const std::string& knobs, double tolerance, bool special = false) {
     const graph::Graph graph = ParseOrDie(c.graph);
-    Add(c, knobs, tolerance, ScheduleOf(graph, knobs), graph);
+    Add(c, knobs, tolerance, ScheduleOf(graph, knobs), graph, special);
   }
   void Check() const {
     const std::vector<absl::Status> answers = RunAndCompareAll(trials_);
@@ -165,6 +166,48 @@ TEST_CASE("windows are found in an image that is written out once", "[codegen]")
   for (const Case& c : kConvolutions) add(c);
   for (const Case& c : kHalfWindows)
     trials.Add(c, "contract { math: PRODUCT_TENSOR windows: 2 }", kElevenBits);
+  trials.Check();
+}
+
+// Of magnitudes that one scale cannot keep: a part that is small, one element that is large, and
+// all.
+const Case kWideImages[] = {
+    {"an image that is small as a whole",
+     {"input x: f32[2, 64, 6, 8] ~ normal", "input w: f32[5, 64, 3, 3] ~ normal",
+      "y: f32[n: 2, o: 5, i: 4, j: 6] = sum[c: 64, u: 3, v: 3](select(n < 1, x[n, c, i + u, j + v] "
+      "* 1e-9, x[n, c, i + u, j + v]) * w[o, c, u, v])",
+      "z: f32[n: 2, o: 5, i: 4, j: 6] = select(n < 1, y[n, o, i, j] * 1e9, y[n, o, i, j])",
+      "output z"}},
+    {"few channels, of which an image is small",
+     {"input x: f32[2, 3, 6, 8] ~ normal", "input w: f32[5, 3, 3, 3] ~ normal",
+      "y: f32[n: 2, o: 5, i: 4, j: 6] = sum[c: 3, u: 3, v: 3](select(n < 1, x[n, c, i + u, j + v] "
+      "* 1e-9, x[n, c, i + u, j + v]) * w[o, c, u, v])",
+      "z: f32[n: 2, o: 5, i: 4, j: 6] = select(n < 1, y[n, o, i, j] * 1e9, y[n, o, i, j])",
+      "output z"}},
+    {"three small places of 63",
+     {"input x: f32[1, 64, 21, 3] ~ normal", "input w: f32[5, 64, 1, 2] ~ normal",
+      "y: f32[n: 1, o: 5, i: 21, j: 2] = sum[c: 64, v: 2](select(i < 1, x[n, c, i, j + v] * 1e-9, "
+      "x[n, c, i, j + v]) * w[o, c, 0, v])",
+      "z: f32[n: 1, o: 5, i: 21, j: 2] = select(i < 1, y[n, o, i, j] * 1e9, y[n, o, i, j])",
+      "output z"}},
+    {"over many powers of ten",
+     {"input x: f32[2, 16, 9] ~ normal", "input w: f32[5, 16, 3] ~ normal",
+      "y: f32[n: 2, o: 5, i: 7] = sum[c: 16, u: 3](exp(6.0 * x[n, c, i + u]) * w[o, c, u])",
+      "output y"}},
+};
+
+TEST_CASE("an image of no one scale is multiplied in fp32", "[codegen]") {
+  Trials trials;
+  for (const Case& c : kWideImages) {
+    trials.Add(c, "contract { math: PRODUCT_FP16X3 windows: 2 }", kFull);
+    trials.Add(c, "contract { math: PRODUCT_FP16 windows: 2 }", kFull);
+  }
+  for (const Case& c : kWindows) {
+    trials.Add(c, "contract { math: PRODUCT_FP16X3 windows: 2 }", kFull, /*special=*/true);
+    trials.Add(c, "contract { math: PRODUCT_FP16 windows: 2 }", kElevenBits, /*special=*/true);
+  }
+  for (const Case& c : kHalfWindows)
+    trials.Add(c, "contract { math: PRODUCT_TENSOR windows: 2 }", kElevenBits, /*special=*/true);
   trials.Check();
 }
 

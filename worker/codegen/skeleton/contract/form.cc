@@ -628,13 +628,14 @@ bool IsEvenlyApart(const Index& index, const Frame& frame) {
 
 }  // namespace
 
-int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most) {
+int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most,
+                bool apart) {
   for (int width = most; width > 1; width /= 2) {
     if (form.n % width != 0) continue;
     const auto kernel = BuildContract(group, domain, form, Lane::kN, width);
     if (!kernel.ok()) continue;
     if (std::all_of(kernel->roots.begin(), kernel->roots.end(), [&](const Kernel::Root& root) {
-          return IsEvenlyApart(root.address, kernel->frame) ||
+          return (apart && IsEvenlyApart(root.address, kernel->frame)) ||
                  (IsVector(root.address, kernel->frame) && FitsAccesses(root.value->type, width));
         })) {
       return width;

@@ -168,8 +168,9 @@ Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractFor
 // Neighbours along N that a thread finishes together, at the most.
 inline constexpr int kMostTogether = 4;
 // Neighbours along N, at most `most`, that are finished together: as wide as the roots are written,
-// or as their places are made out together where they are evenly apart.
-int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most);
+// or, where `apart` says so, evenly apart, so that their places are made out together.
+int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most,
+                bool apart = false);
 
 // Bytes of the accesses by which lanes of the kernel's width would be had of the operand; 0: one by
 // one.
