@@ -247,7 +247,7 @@ class Slice {
       return;
     for (const int ties : {1, 2}) {
       const auto schedule = InOnePass(main_, first, options_.target, ties);
-      if (!schedule || history_.Tried(*schedule)) return;
+      if (!schedule || history_.Tried(*schedule)) continue;
       const auto plans = Lower(*schedule);
       if (!plans.ok() || judged_before_.count(DigestOf(*plans)) > 0) continue;
       SubmitStart(*schedule, "products in one pass, where what is replaced rounds their factors",
@@ -530,8 +530,6 @@ class Slice {
                         flight.known_as);
       return;
     }
-    // Earlier slices' incumbent was, and may have been of the other ties.
-    if (!flight.known_as.empty()) SubmitInOnePass(codegen::FirstSchedule(*main_, options_.target));
     while (const auto schedule = Starts().Next()) {
       if (history_.Tried(*schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
@@ -540,6 +538,9 @@ class Slice {
         evaluator_.Abandon();
         started_again_ = true;
       }
+      // What earlier slices found may have been of the other ties.
+      if (!flight.known_as.empty())
+        SubmitInOnePass(codegen::FirstSchedule(*main_, options_.target));
       if (SubmitStart(*schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.

@@ -427,6 +427,22 @@ TEST_CASE("who is right of products in one pass and the default is what a search
     if (bench.recorder.incumbents.empty()) continue;
     const v1::Schedule& best = bench.recorder.incumbents.back().solution().schedule();
     CHECK((best.groups(0).contract().math() == v1::PRODUCT_FP16) == c.others);
+    if (!c.others) continue;
+    // In a later slice it is found wrong, which the other ties are not.
+    const int ties = best.groups(0).contract().ties();
+    Bench later(bench.lease.problem());
+    *later.lease.mutable_incumbent() = bench.recorder.incumbents.back();
+    later.evaluator.reference_error = 1e-3;
+    later.evaluator.wrong = [&](const v1::Schedule& schedule) {
+      const v1::ContractKnobs& knobs = schedule.groups(0).contract();
+      return knobs.math() != v1::PRODUCT_FP16 || knobs.ties() == ties;
+    };
+    REQUIRE(later.Run().ok());
+    const auto found =
+        std::find_if(later.recorder.trials.begin(), later.recorder.trials.end(),
+                     [](const v1::Trial& trial) { return trial.verdict() == v1::ACCEPTED; });
+    REQUIRE(found != later.recorder.trials.end());
+    CHECK(found->schedule().groups(0).contract().ties() == 3 - ties);
   }
 }
 

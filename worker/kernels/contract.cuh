@@ -11,6 +11,7 @@
 #pragma once
 
 #include <warpsmith/contract_ends.cuh>
+#include <warpsmith/contract_windows.cuh>
 #include <warpsmith/wgmma.cuh>
 
 namespace ws {
@@ -30,7 +31,7 @@ namespace ws {
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
 // kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
 // a map of its own. kBlocksOfSm: blocks of a multiprocessor, that share its registers.
-// Window: NoWindow, or B's rows are places of an image's windows (contract_pack.cuh), of which its map is.
+// Window: NoWindow, or B's rows are places of an image's windows (contract_windows.cuh), of which its map is.
 // Where the glue is a pair (contract_plain.cuh), the second product's B has a map of its own, likewise (`behind`), and half of a
 // tile's columns are those of either, side by side; ends take both sums of a place.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
@@ -221,7 +222,7 @@ struct Contract {
     }
   }
 
-  // B's rows as windows' places in an image (contract_pack.cuh): those of a tile from its first on, moved by the taps that the step
+  // B's rows as windows' places in an image (contract_windows.cuh): those of a tile from its first on, moved by the taps that the step
   // is of.
   WS_DEVICE void bring_window(const hopper::Map& b, int stage, int part, Tile tile, int k) {
     using Of = typename C::Window;

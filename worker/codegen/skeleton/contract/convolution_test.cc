@@ -169,8 +169,7 @@ TEST_CASE("windows are found in an image that is written out once", "[codegen]")
   trials.Check();
 }
 
-// Of magnitudes that one scale cannot keep: a part that is small, one element that is large, and
-// all.
+// Of magnitudes that one scale cannot keep: parts that are small, and all.
 const Case kWideImages[] = {
     {"an image that is small as a whole",
      {"input x: f32[2, 64, 6, 8] ~ normal", "input w: f32[5, 64, 3, 3] ~ normal",

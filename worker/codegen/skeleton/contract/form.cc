@@ -9,14 +9,6 @@
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
-namespace {
-
-// Rows of the least tiles that pieces of an operand are cut into, and what tiles may have at the
-// most of what the pieces have.
-constexpr int64_t kPieceRows = 64;
-constexpr double kPieceWaste = 1.15;
-
-absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
 int64_t ExtentOf(const Domain& domain, const std::vector<int>& axes) {
   int64_t extent = 1;
@@ -29,6 +21,15 @@ std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axe
   for (int a : axes) extents.push_back(domain.axes[a].extent());
   return extents;
 }
+
+namespace {
+
+// Rows of the least tiles that pieces of an operand are cut into, and what tiles may have at the
+// most of what the pieces have.
+constexpr int64_t kPieceRows = 64;
+constexpr double kPieceWaste = 1.15;
+
+absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
 // The product that the group's reduce `i` sums; nullptr and a reason.
 ValuePtr ProductOf(const Analysis& group, const Domain& domain, const Kernel& points, size_t i,

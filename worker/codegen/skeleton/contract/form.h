@@ -141,6 +141,10 @@ struct ContractForm {
   }
 };
 
+// Of the domain's axes: elements of all, and of each.
+int64_t ExtentOf(const Domain& domain, const std::vector<int>& axes);
+std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axes);
+
 // `windows`: with B as windows of an image, or why it is none.
 ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
                           bool windows = false);

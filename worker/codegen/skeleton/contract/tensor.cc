@@ -1,6 +1,6 @@
 // Products on the tensor cores of sm_90a: maps of the operands as they are or as they were packed,
-// and the kernels of worker/kernels/contract.cuh and contract_pack.cuh; or a library's step, which
-// takes operands that lie likewise.
+// and the kernels of worker/kernels/contract.cuh, contract_pack.cuh and contract_windows.cuh; or a
+// library's step, which takes operands that lie likewise.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -442,7 +442,7 @@ class Writer {
   absl::Status PackWindows(bool once) {
     const Windows& windows = *form_.windows;
     KernelWriter& writer = once ? *writer_.Preparing({}) : writer_;
-    writer.Text("#include <warpsmith/contract_pack.cuh>\n");
+    writer.Text("#include <warpsmith/contract_windows.cuh>\n");
     std::vector<KernelArgument> extra;
     std::string given;
     bool packs[2];

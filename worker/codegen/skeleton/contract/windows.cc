@@ -26,12 +26,6 @@ constexpr int64_t kRowsOfTile = 64;
 
 absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
-int64_t Elements(const Domain& domain, const std::vector<int>& axes) {
-  int64_t elements = 1;
-  for (int axis : axes) elements *= domain.axes[axis].extent();
-  return elements;
-}
-
 // What an operand is where all of `bounds` are at least 0; else it is zero.
 struct Inside {
   ValuePtr value;
@@ -94,8 +88,8 @@ class Finder {
       if (!bound && (compare->variables & moving_) != 0)
         return No("what is outside of its windows is not zero");
     }
-    windows_.image_count = Elements(domain_, windows_.images);
-    windows_.channel_count = Elements(domain_, windows_.channels);
+    windows_.image_count = ExtentOf(domain_, windows_.images);
+    windows_.channel_count = ExtentOf(domain_, windows_.channels);
     windows_.batch = form_.batch;
     return ChooseTogether();
   }
@@ -340,9 +334,7 @@ absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,
       frame.row_variables |= BitOf(frame.lane);
     }
     const auto place = [&](const Index& position, const std::vector<int>& axes) {
-      std::vector<int64_t> extents;
-      for (int axis : axes) extents.push_back(domain.axes[axis].extent());
-      const std::vector<Index> at = Unflatten(position, extents);
+      const std::vector<Index> at = Unflatten(position, ExtentsOf(domain, axes));
       for (size_t i = 0; i < axes.size(); ++i) frame.axes[axes[i]] = at[i];
     };
     place(Index::Of(frame.outer), form.batch_axes);
