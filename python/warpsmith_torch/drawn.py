@@ -2,10 +2,18 @@
 
 Files name the processor for what they draw more often than they need it there; with one thread a gigabyte of normal
 numbers takes seconds, and a search draws dozens of times.
+
+A processor's uniform numbers of fp32 are multiples of 2^-24, and a card's small ones have all their digits: halfway
+between two of fewer digits, where it matters how a kernel rounds its factors, are many of the one and few of the
+other. So a card's are made like a processor's.
 """
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
+
+
+_UNIFORM = (torch.rand, torch.rand_like)
+DIGITS = 2.0 ** 24
 
 
 class _OnDevice(TorchFunctionMode):
@@ -19,7 +27,10 @@ class _OnDevice(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in self._makers and kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cpu":
             kwargs["device"] = self._device
-        return func(*args, **kwargs)
+        made = func(*args, **kwargs)
+        if func in _UNIFORM and made.dtype == torch.float32 and made.device.type != "cpu":
+            made.mul_(DIGITS).floor_().div_(DIGITS)
+        return made
 
 
 class Inputs:

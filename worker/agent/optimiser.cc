@@ -245,7 +245,7 @@ class Slice {
     if (opened_.reference_max_error() < judge::kRoundedError ||
         !absl::c_all_of(graphs_, [](const auto& graph) { return AnswersInFloats(*graph); }))
       return;
-    for (const int ties : {1, 2}) {
+    for (const int ties : {2, 1}) {
       const auto schedule = InOnePass(main_, first, options_.target, ties);
       if (!schedule || history_.Tried(*schedule)) continue;
       const auto plans = Lower(*schedule);

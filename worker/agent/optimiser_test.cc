@@ -394,7 +394,7 @@ TEST_CASE("products go in one pass where what is replaced rounds their factors",
         continue;
       ++tried;
       CHECK(trial.schedule().groups(0).contract().math() == v1::PRODUCT_FP16);
-      CHECK(trial.schedule().groups(0).contract().ties() == tried);
+      CHECK(trial.schedule().groups(0).contract().ties() == 3 - tried);  // away first
     }
     CHECK(tried == (c.error == 1e-3 ? 2 : 0));
   }

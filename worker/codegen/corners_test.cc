@@ -280,6 +280,31 @@ TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
 
 // Graphs whose indexes are larger than their tensors, whose maps stand between what is joined, and
 // whose windows are beside loops: each was wrong once.
+TEST_CASE("the tanh of a softplus is made of one exponential", "[codegen]") {
+  const char* const kSoftplus[] = {"select(20 < x[i], x[i], log1p(exp(x[i])))", "log1p(exp(x[i]))"};
+  std::vector<Trial> trials;
+  for (const char* type : {"f32", "f64"}) {
+    for (const char* softplus : kSoftplus) {
+      for (const bool special : {false, true}) {
+        Trial trial;
+        trial.graph = ParseOrDie(
+            {absl::StrCat("input x: ", type, "[3001] ~ normal(0, 9)"),
+             absl::StrCat("y: ", type, "[i: 3001] = x[i] * tanh(", softplus, ")"), "output y"});
+        trial.schedule = FirstSchedule(trial.graph, TestTarget());
+        trial.special = special;
+        trials.push_back(trial);
+      }
+    }
+  }
+  const auto plan = Lower(trials[0].graph, trials[0].schedule, TestTarget());
+  REQUIRE(plan.ok());
+  CHECK_FALSE(absl::StrContains(plan->source(), "ws::tanh(t"));
+  for (const absl::Status& answer : RunAndCompareAll(trials)) {
+    INFO(answer.message());
+    CHECK(answer.ok());
+  }
+}
+
 TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen]") {
   const Corner cases[] = {
       {"positions as numbers beyond an int",

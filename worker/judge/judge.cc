@@ -88,6 +88,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   if (verdict.verdict() == v1::ACCEPTED && incumbent_ != nullptr && IsAlike(*entry, *incumbent_)) {
     entry->nearer = incumbent_->nearer || entry->nearer;
     entry->even = incumbent_->even || entry->even;
+    entry->missed.insert(incumbent_->missed.begin(), incumbent_->missed.end());
   }
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
@@ -219,13 +220,22 @@ bool Judge::IsAlike(const Entry& a, const Entry& b) {
   return met;
 }
 
+// Whether it never missed the tolerance, and met it in a case in which the other one did not.
+bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) {
+  return entry.missed.empty() &&
+         std::any_of(other.missed.begin(), other.missed.end(),
+                     [&](const auto& drawn) { return entry.hashes.count(drawn) > 0; });
+}
+
 // Where chance has decided once, whoever is not known to be nearer counts as right by chance: or
 // alike ones, of which one was lucky with its cases, would make each other slower step by step.
 double Judge::MayTake(const Entry& entry) const {
   if (IsAlike(entry, *incumbent_)) return 1;
   if (!chance_ && !incumbent_->even && !entry.even) return 1;
-  const auto weight = [](const Entry& e) { return e.nearer && !e.even ? 1 : kByChance; };
-  return weight(*incumbent_) / weight(entry);
+  const auto weight = [](const Entry& e, const Entry& other) {
+    return (e.nearer && !e.even) || MeetsWhereMissed(e, other) ? 1 : kByChance;
+  };
+  return weight(*incumbent_, entry) / weight(entry, *incumbent_);
 }
 
 Finding Judge::StillFaster(const Entry& entry, const Race& race) const {
@@ -346,6 +356,7 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.hashes[{bench, drawn.seed}] = finding->hashes;
     entry.nearer = entry.nearer || finding->nearer;
     entry.even = entry.even || finding->even;
+    if (finding->nearer || finding->even) entry.missed.insert({bench, drawn.seed});
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);
     Finding against = too_inaccurate(kOrdinaryRatio, "");
     if (!against.ok()) return against;

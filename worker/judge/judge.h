@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,8 +115,9 @@ class Judge {
     double ratio = 0, wide_ratio = 0;   // of errors to the reference's, ordinary and wide data
     bool measured = true;               // on ordinary data
     bool nearer = false, even = false;  // as of a Finding, of any workload and case
-    // As of a Finding, by workload and seed.
+    // As of a Finding, by workload and seed; and where it was nearer or even.
     std::map<std::pair<size_t, uint64_t>, std::vector<uint64_t>> hashes;
+    std::set<std::pair<size_t, uint64_t>> missed;
     v1::Profile profile;  // of one that is accepted
   };
   struct Samples {  // seconds, by workload
@@ -152,6 +154,7 @@ class Judge {
   // Whether both gave the same in every ordinary case that both met, and met one: how near to the
   // truth the one was seen to be the other is, too.
   static bool IsAlike(const Entry& a, const Entry& b);
+  static bool MeetsWhereMissed(const Entry& entry, const Entry& other);
   // Against an entry whose race allowed it more than what is known of it since.
   Finding StillFaster(const Entry& entry, const Race& race) const;
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.

@@ -414,6 +414,22 @@ TEST_CASE("who is right by chance gives way to who is nearer to the truth and li
   CHECK(quick.verdict() == v1::ACCEPTED);  // by far
 }
 
+TEST_CASE("who is right by chance gives way to who misses nothing where it missed") {
+  Court court({}, &MakeRough);
+  court.Open(RoughProblem(100000));
+  const auto verdict = [&](const std::string& error, int turns) {
+    return court.Evaluate({OffBy(100000, error, turns)});
+  };
+  REQUIRE(verdict("0.999f * sinf(i + 1.0f)", 400).accuracy().even());
+  const auto same = verdict("sinf(i)", 400);  // as the reference has it
+  INFO(same.reason());
+  CHECK(same.verdict() == v1::ACCEPTED);  // no faster, and no nearer to the truth
+  CHECK_FALSE(same.accuracy().even());
+  const auto again = verdict("0.998f * sinf(i + 1.0f)", 390);
+  INFO(again.reason());
+  CHECK(again.verdict() == v1::SLOWER);
+}
+
 TEST_CASE("who has the larger of two largest errors is not said to be nearer to the truth") {
   Court court({}, &MakeRough);
   const auto is_even = [&](const std::string& fifth) {

@@ -193,7 +193,43 @@ ValuePtr Values::PartOfLog(ValuePtr log, int part) {
   return Intern(std::move(value));
 }
 
+namespace {
+
+// x of log1p(exp(x)), or of that with x itself where it is more than some number of which the two
+// differ by less than fp64 shows of their tanh; null: it is neither.
+ValuePtr OfSoftplus(ValuePtr value) {
+  constexpr double kLeastThreshold = 16;
+  const auto is = [](ValuePtr v, GraphOp op) {
+    return v->kind == Value::Kind::kOp && v->op == op && v->output == 0;
+  };
+  ValuePtr above = nullptr;
+  if (is(value, GraphOp::kSelect)) {
+    const ValuePtr condition = value->args[0];
+    above = value->args[1];
+    if (!is(condition, GraphOp::kLt) || condition->args[1] != above ||
+        condition->args[0]->kind != Value::Kind::kConst ||
+        !(condition->args[0]->number >= kLeastThreshold))
+      return nullptr;
+    value = value->args[2];
+  }
+  if (!is(value, GraphOp::kLog1p) || !is(value->args[0], GraphOp::kExp)) return nullptr;
+  const ValuePtr x = value->args[0]->args[0];
+  return above == nullptr || above == x ? x : nullptr;
+}
+
+}  // namespace
+
 ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
+  // tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), which takes a third: Mish is most of what
+  // becomes of a convolution's sums. As accurate: nothing cancels. Beyond 20 it is 1.
+  if (op == GraphOp::kTanh && (type == DType::kF32 || type == DType::kF64)) {
+    if (const ValuePtr x = OfSoftplus(args[0]); x != nullptr) {
+      const ValuePtr e = Op(GraphOp::kExp, type, {Op(GraphOp::kMin, type, {x, Const(type, 20)})});
+      const ValuePtr two = Const(type, 2);
+      const ValuePtr n = Op(GraphOp::kMul, type, {e, Op(GraphOp::kAdd, type, {e, two})});
+      return Op(GraphOp::kDiv, type, {n, Op(GraphOp::kAdd, type, {n, two})});
+    }
+  }
   // What is added to many values has its rounding in all of them, where they do not average out:
   // the logarithm of a sum over 1,000 is 7 give or take 2e-7, and what is left of a difference of
   // two such log-softmaxes may be 1e-4. So it is added as two parts, first the one with more

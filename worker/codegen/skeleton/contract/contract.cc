@@ -29,19 +29,20 @@ constexpr int kWidestAccess = 16;  // bytes
 constexpr double kSummedFromMemory = 5;
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false,
-                           bool windows = false) {
+                           OfB of_b = OfB::kRows) {
+  const char* const what[] = {"", " windows", " direct"};
   return group.Derived<ContractForm>(
-      StrCat("contract", unrounded ? " unrounded" : "", windows ? " windows" : ""),
-      std::function<ContractForm()>(
-          [&] { return FormContract(group, domain, unrounded, windows); }));
+      StrCat("contract", unrounded ? " unrounded" : "", what[static_cast<int>(of_b)]),
+      std::function<ContractForm()>([&] { return FormContract(group, domain, unrounded, of_b); }));
 }
 // As a group's knobs want it.
 ContractForms FormsOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
   const bool unrounded = knobs.precision().unrounded();
-  return {FormOf(group, domain, unrounded), FormOf(group, domain, unrounded, true)};
+  return {FormOf(group, domain, unrounded), FormOf(group, domain, unrounded, OfB::kWindows),
+          FormOf(group, domain, unrounded, OfB::kDirect)};
 }
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
-  return FormOf(group, domain, knobs.precision().unrounded(), knobs.contract().windows() == 2);
+  return FormsOf(group, domain, knobs).Of(knobs.contract());
 }
 
 class Contract : public Skeleton {
@@ -50,6 +51,7 @@ class Contract : public Skeleton {
   const char* header(const v1::Group& resolved, const Target& target) const override {
     const v1::ProductMath math = resolved.contract().math();
     if (math == v1::PRODUCT_FEW) return "contract_few";
+    if (math == v1::PRODUCT_PLAIN && resolved.contract().windows() == 2) return "contract_direct";
     return math != v1::PRODUCT_LIBRARY && OnTensorCores(math, target) ? "contract"
                                                                       : "contract_plain";
   }
@@ -112,6 +114,7 @@ class Contract : public Skeleton {
                                                                  : EmitTensor;
       return emit(group, domain, form, resolved, target, writer);
     }
+    if (IsDirect(form)) return EmitDirect(group, domain, form, resolved, writer);
     absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
     if (!written.ok()) return written;
     const int split = contract.split();
@@ -183,6 +186,14 @@ class Contract : public Skeleton {
     }
     if (contract.math() != v1::PRODUCT_PLAIN) {
       AddTensorUse(form, contract, target, use);
+      return use;
+    }
+    if (IsDirect(form)) {
+      const DirectShape shape = DirectShapeOf(form, contract);
+      use.threads = kDirectThreads;
+      use.blocks_per_sm = shape.blocks_per_sm;
+      use.registers = target.registers_per_sm / (shape.blocks_per_sm * kDirectThreads);
+      use.operations = shape.brought * form.steps[1];
       return use;
     }
     use.threads = kPlainThreads;
@@ -262,7 +273,9 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
   return group.Derived<ContractWidths>(
       StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : "",
              form.unrounded ? " unrounded" : "", halves ? " halves" : "",
-             form.windows ? " windows" : ""),
+             IsDirect(form) ? " direct"
+             : form.windows ? " windows"
+                            : ""),
       std::function<ContractWidths()>([&] {
         // Neighbours that are written out by more than one access leave gaps in what each touches.
         const auto reading = [&](int operand) {
@@ -278,7 +291,11 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
         ContractWidths widths;
         widths.a = form.windows ? Reading() : reading(0);  // as ws::pack_weights takes it
         widths.b = reading(1);
+        if (IsDirect(form)) columns = std::min(columns, DirectShapeOf(form, knobs).places);
         widths.finish = FinishWidth(group, domain, form, columns, /*apart=*/true);
+        // Those of a line of places.
+        while (IsDirect(form) && form.windows->axes.back().places % widths.finish != 0)
+          widths.finish /= 2;
         if (is_few) {
           // A thread has so many rows of `many`, and a quarter of a step.
           const FewShape shape = FewShapeOf(form, knobs);

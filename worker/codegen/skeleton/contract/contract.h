@@ -109,17 +109,40 @@ std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& doma
 absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const ContractForm& form,
                          const v1::Group& resolved, const Target& target, KernelWriter& writer);
 
+// PRODUCT_PLAIN of windows as they are (worker/kernels/contract_direct.cuh): a block has so many
+// threads along the image's axes, innermost first, each with `places` neighbours and, at a time,
+// `filters`; tile_m and tile_n are the most filters of a thread, and places of a warp.
+inline constexpr int kDirectThreads = 128;
+inline bool IsDirect(const ContractForm& form) { return form.windows && form.windows->direct; }
+struct DirectShape {
+  int filters = 0, places = 0;
+  int across = 0, down = 0;  // 0: none fits
+  int64_t channels = 0;      // at a time
+  int64_t blocks = 0, shared_bytes = 0;
+  int blocks_per_sm = 1;
+  double products = 0;  // of all threads, with those of places and filters that are not there
+  double brought = 0;   // elements that blocks bring
+};
+DirectShape DirectShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs);
+// What is wrong with knobs that are all set; empty: nothing.
+std::string DirectWrong(const ContractForm& form, const v1::ContractKnobs& knobs);
+absl::Status EmitDirect(const Analysis& group, const Domain& domain, const ContractForm& form,
+                        const v1::Group& resolved, KernelWriter& writer);
+
 // Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K at the least.
 inline constexpr int kPlainThreads = 256, kPlainStep = 16;
 // The step that it takes: a longer one where there is little to multiply while the next is brought.
 int PlainStepOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 
-// A group's forms: with operands as they are read, and with windows of an image.
+// A group's forms: with operands as they are read, and with windows of an image, for the copy
+// engine and, by PRODUCT_PLAIN, as they are; the status of these says why they are none.
 struct ContractForms {
   const ContractForm& plain;
-  const ContractForm& windows;  // its status says why it is none
+  const ContractForm& windows;
+  const ContractForm& direct;
   const ContractForm& Of(const v1::ContractKnobs& knobs) const {
-    return knobs.windows() == 2 ? windows : plain;
+    if (knobs.windows() != 2) return plain;
+    return knobs.math() == v1::PRODUCT_PLAIN ? direct : windows;
   }
 };
 // Defaults, checks and places to try (knobs.cc).

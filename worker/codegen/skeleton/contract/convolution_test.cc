@@ -169,6 +169,35 @@ TEST_CASE("windows are found in an image that is written out once", "[codegen]")
   trials.Check();
 }
 
+// More places than a block has, and more channels and filters than it has at a time.
+const Case kManyPlaces = {
+    "of many places",
+    {"input x: f32[2, 60, 5, 11, 75] ~ normal", "input w: f32[37, 60, 2, 3, 3] ~ normal",
+     "input b: f32[37] ~ normal",
+     "s: f32[n: 2, o: 37, h: 4, i: 11, j: 38] = sum[c: 60, t: 2, u: 3, v: 3](select(0 <= i + u - 1 "
+     "and i + u - 1 < 11 and 0 <= 2 * j + v - 1 and 2 * j + v - 1 < 75, x[n, c, h + t, i + u - 1, "
+     "2 "
+     "* j + v - 1], 0.0) * w[o, c, t, u, v])",
+     "y: f32[n: 2, o: 37, h: 4, i: 11, j: 38] = max(s[n, o, h, i, j] + b[o], 0.0)", "output y"}};
+
+TEST_CASE("windows are multiplied as they are, by ordinary instructions", "[codegen]") {
+  Trials trials;
+  std::vector<Case> all(std::begin(kWindows), std::end(kWindows));
+  all.insert(all.end(), std::begin(kConvolutions), std::end(kConvolutions));
+  all.insert(all.end(), std::begin(kHalfWindows), std::end(kHalfWindows));
+  for (const Case& c : all) {
+    if (absl::StrContains(c.what, "stride 3 and dilation 2")) continue;  // of rows alone
+    const double tolerance = absl::StrContains(c.what, "16 bits") ? kElevenBits : kFull;
+    for (const bool special : {false, true})
+      trials.Add(c, "contract { math: PRODUCT_PLAIN windows: 2 }", tolerance, special);
+  }
+  for (const char* tile :
+       {"tile_m: 16 tile_n: 128", "tile_m: 32 tile_n: 128", "tile_m: 16 tile_n: 256"})
+    trials.Add(kManyPlaces, absl::StrCat("contract { math: PRODUCT_PLAIN windows: 2 ", tile, " }"),
+               kFull);
+  trials.Check();
+}
+
 // Of magnitudes that one scale cannot keep: parts that are small, and all.
 const Case kWideImages[] = {
     {"an image that is small as a whole",

@@ -18,6 +18,12 @@ constexpr double kSharedCost = 3.9;
 constexpr double kPlainStepSeconds = 0.7e-6;
 constexpr int64_t kPlainTogether = 4;
 
+// ---- windows as they are
+
+// Of the rate of ordinary instructions: believed. Simple operations by which an element is brought
+// into shared memory, and a sum taken to its end, beside what is made of them.
+constexpr double kDirectPart = 0.75, kDirectBringSteps = 12, kDirectEndSteps = 6;
+
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
 // Products of two parts are three, of which the lesser are believed to take less power: fitted to
@@ -401,6 +407,24 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   return std::max(bytes / target.bytes_per_second, operations / target.operations_per_second);
 }
 
+// Seconds of products, with those of a last wave's blocks that are not there, of what is brought
+// for them and what is made of their sums; or of the image from memory.
+double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
+                     const Target& target) {
+  const DirectShape shape = DirectShapeOf(form, knobs);
+  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm,
+               blocks = static_cast<double>(shape.blocks);
+  const double idle = std::ceil(blocks / at_once) * at_once / blocks;
+  const double sums =
+      static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
+  const double operations =
+      shape.brought * (kDirectBringSteps + form.steps[1]) + sums * kDirectEndSteps;
+  const double threads = shape.products / (kDirectPart * target.products_per_second) +
+                         operations / target.operations_per_second;
+  return kKernelSeconds +
+         std::max(std::min(idle, 2.0) * threads, form.operand_bytes(1) / target.bytes_per_second);
+}
+
 // Products that the whole card makes a second.
 double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
@@ -425,7 +449,9 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   double memory = 0;  // bytes
   for (int operand : {0, 1}) memory += OperandBytes(form, operand, knobs, target);
   double seconds = 0;
-  if (IsLibrary(knobs)) {
+  if (IsDirect(form)) {
+    seconds = DirectSeconds(form, knobs, target);
+  } else if (IsLibrary(knobs)) {
     seconds = LibrarySeconds(form, knobs, target);
   } else if (IsFew(knobs)) {
     seconds = FewSeconds(form, knobs, target);

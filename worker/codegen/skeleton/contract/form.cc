@@ -389,12 +389,12 @@ namespace {
 
 // Completes a form that has its axes with windows of its B; false: its status says why not.
 bool FindWindowsOf(const Analysis& group, const Domain& domain, const Kernel& points, ValuePtr a,
-                   ValuePtr b, ContractForm& form) {
+                   ValuePtr b, bool direct, ContractForm& form) {
   form.batch = ExtentOf(domain, form.batch_axes);
   form.m = ExtentOf(domain, form.m_axes);
   form.n = ExtentOf(domain, form.n_axes);
   auto found = form.pair ? absl::StatusOr<Windows>(No("there are two products together"))
-                         : FindWindows(domain, points, b, form);
+                         : FindWindows(domain, points, b, form, direct);
   form.status = found.status();
   if (!found.ok()) return false;
   form.k_axes.clear();
@@ -410,8 +410,7 @@ bool FindWindowsOf(const Analysis& group, const Domain& domain, const Kernel& po
 
 }  // namespace
 
-ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
-                          bool windows) {
+ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded, OfB of_b) {
   ContractForm form;
   form.unrounded = unrounded;
   const absl::StatusOr<Kernel>& points = group.PointsOf(domain);
@@ -457,14 +456,17 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
       (in_a ? form.m_axes : form.n_axes).push_back(at);
     }
   }
-  if (windows) {
+  if (of_b != OfB::kRows) {
+    const bool direct = of_b == OfB::kDirect;
     // Of the factor that has more rows, whichever way results lie.
     ContractForm turned = form;
     std::swap(turned.m_axes, turned.n_axes);
     const bool turns = ExtentOf(domain, turned.n_axes) > ExtentOf(domain, form.n_axes);
-    if (FindWindowsOf(group, domain, *points, turns ? b : a, turns ? a : b, turns ? turned : form))
+    if (FindWindowsOf(group, domain, *points, turns ? b : a, turns ? a : b, direct,
+                      turns ? turned : form))
       return turns ? turned : form;
-    if (FindWindowsOf(group, domain, *points, turns ? a : b, turns ? b : a, turns ? form : turned))
+    if (FindWindowsOf(group, domain, *points, turns ? a : b, turns ? b : a, direct,
+                      turns ? form : turned))
       return turns ? form : turned;
     return form.status.ok() ? turned : form;
   }

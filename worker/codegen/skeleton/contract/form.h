@@ -145,9 +145,12 @@ struct ContractForm {
 int64_t ExtentOf(const Domain& domain, const std::vector<int>& axes);
 std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axes);
 
-// `windows`: with B as windows of an image, or why it is none.
+// What B is: rows; or windows of an image, that the copy engine brings or that are read as they
+// are.
+enum class OfB { kRows, kWindows, kDirect };
+// Of windows, too, why it has none.
 ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
-                          bool windows = false);
+                          OfB of_b = OfB::kRows);
 
 // What a kernel of it computes: the frame's outer is b, its row m, its column n and its k k, with a
 // lane j along one of them.

@@ -65,6 +65,8 @@ struct Shape {
 constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {64, 32},  {32, 64},
                                  {32, 32},   {16, 64},  {64, 16},  {16, 128}, {128, 16}, {16, 256},
                                  {256, 16},  {32, 16},  {16, 32},  {16, 16}};
+// Filters of a thread, at the most, and places of a warp.
+constexpr Shape kDirectTiles[] = {{16, 128}, {32, 128}, {16, 256}};
 // The smallest first: where memory alone counts, the rest of the others would be padding.
 constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
                                   {64, 64},   {64, 128},  {128, 64}, {64, 256},
@@ -88,8 +90,12 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (form.summed >= 0 && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR &&
       math != v1::PRODUCT_FP8)
     return "what it makes is summed; PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_PLAIN do";
-  if (form.windows && math != v1::PRODUCT_FP16X3 && math != v1::PRODUCT_FP16 &&
-      (math != v1::PRODUCT_TENSOR || !form.halves()))
+  if (IsDirect(form) &&
+      (math != v1::PRODUCT_PLAIN || form.sums != graph::DType::kF32 || form.summed >= 0))
+    return "windows that are read as they are, are multiplied by PRODUCT_PLAIN, in fp32, and what "
+           "it makes is not summed";
+  if (form.windows && !form.windows->direct && math != v1::PRODUCT_FP16X3 &&
+      math != v1::PRODUCT_FP16 && (math != v1::PRODUCT_TENSOR || !form.halves()))
     return "it is not one of those that take windows of an image: PRODUCT_FP16X3, PRODUCT_FP16 "
            "and, of 16 bits as they are, PRODUCT_TENSOR";
   if (math == v1::PRODUCT_PLAIN) return "";
@@ -212,6 +218,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat("contract.run is ", knobs.run(), "; scales are those of ", form.apart.run,
                   " elements of K, of which it has to be a part");
   if (IsFew(knobs)) return FewWrong(form, knobs);
+  if (IsDirect(form)) return DirectWrong(form, knobs);
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -380,6 +387,7 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
     return tiles;
   }
   if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
+  if (IsDirect(form)) return {std::begin(kDirectTiles), std::end(kDirectTiles)};
   if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
   std::vector<Shape> tiles(std::begin(kTensorTiles), std::end(kTensorTiles));
   v1::ContractKnobs knobs;
@@ -510,9 +518,10 @@ void Choose(const ContractForms& forms, const Target& target, v1::ContractKnobs&
     if (knobs.windows() != 0 && knobs.windows() != windows) continue;
     v1::ContractKnobs set = knobs;
     set.set_windows(windows);
-    const ContractForm& form = forms.Of(set);
-    if (!form.status.ok()) continue;
     for (v1::ProductMath math : kWays) {
+      set.set_math(math);
+      const ContractForm& form = forms.Of(set);
+      if (!form.status.ok()) continue;
       if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
       if (knobs.math() == v1::PRODUCT_AUTO && !MayChoose(form, math, target)) continue;
       if (!Misfit(form, math, target).empty()) continue;
@@ -556,6 +565,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
                             const Target& target) {
   if (IsLibrary(knobs)) return 0;
   if (IsFew(knobs)) return FewSharedBytes(form, knobs);
+  if (IsDirect(form)) return DirectShapeOf(form, knobs).shared_bytes;
   if (IsPlain(knobs, target)) {
     return int64_t{2} * PlainStepOf(form, knobs) * (knobs.tile_m() + knobs.tile_n() + 8) *
            graph::SizeOf(form.sums);
@@ -574,6 +584,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  if (IsDirect(form)) return DirectShapeOf(form, knobs).blocks;
   const Sides sides = SidesOf(form, knobs);
   const int64_t down = CeilDiv(CeilDiv(sides.rows, sides.tile_rows), knobs.cluster());
   return down * knobs.cluster() * sides.tiles_across() * form.batch * knobs.split();
@@ -607,8 +618,10 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   v1::ContractKnobs& contract = *resolved.mutable_contract();
   if (contract.vector_bytes() == 0) contract.set_vector_bytes(16);
   Checker check(group.name());
-  check.That(contract.windows() != 2 || forms.windows.status.ok(),
-             StrCat("contract.windows is 2; ", forms.windows.status.message()));
+  const bool either = contract.math() == v1::PRODUCT_AUTO && !forms.windows.status.ok();
+  const absl::Status& there = (either ? forms.direct : forms.Of(contract)).status;
+  check.That(contract.windows() != 2 || there.ok(),
+             StrCat("contract.windows is 2; ", there.message()));
   if (!check.status().ok()) return check.status();
   const std::string misfit = Misfit(forms.Of(contract), contract.math(), target);
   check.That(misfit.empty() || contract.math() == v1::PRODUCT_AUTO,
@@ -717,9 +730,10 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
     open.set_vector_bytes(now.vector_bytes());
     open.set_raster(now.raster());
     open.set_windows(windows);
-    const ContractForm& other = forms.Of(open);
-    if (!other.status.ok()) continue;
     for (v1::ProductMath math : kWays) {
+      open.set_math(math);
+      const ContractForm& other = forms.Of(open);
+      if (!other.status.ok()) continue;
       const bool library = math == v1::PRODUCT_LIBRARY;
       const bool same = math == now.math() && windows == now.windows();
       if ((same && !library) || !MayTry(other, math, target)) continue;

@@ -728,7 +728,7 @@ const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath
 }
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
-  if (form.windows) return true;
+  if (form.windows) return !form.windows->direct;
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
   return ScalesRows(math) || StridedFor(form, operand, math) == nullptr;
 }

@@ -66,8 +66,10 @@ Inside InsideOf(ValuePtr value) {
 
 class Finder {
  public:
-  Finder(const Domain& domain, const Kernel& points, ValuePtr b, const ContractForm& form)
+  Finder(const Domain& domain, const Kernel& points, ValuePtr b, const ContractForm& form,
+         bool direct)
       : domain_(domain), points_(points), form_(form), inside_(InsideOf(b)) {
+    windows_.direct = direct;
     for (ValuePtr value : points.values->Closure({b})) {
       if (value->kind == Value::Kind::kLoad || value->kind == Value::Kind::kIndex)
         indices_.push_back(value->index);
@@ -91,7 +93,13 @@ class Finder {
     windows_.image_count = ExtentOf(domain_, windows_.images);
     windows_.channel_count = ExtentOf(domain_, windows_.channels);
     windows_.batch = form_.batch;
-    return ChooseTogether();
+    if (!windows_.direct) return ChooseTogether();
+    for (const WindowAxis& axis : windows_.axes) {
+      // Elements are had as some place's tap (BuildImage).
+      if (!axis.whole() && axis.stride > 1 && axis.apart > 1)
+        return No("its windows are strided and their taps apart");
+    }
+    return windows_;
   }
 
  private:
@@ -311,8 +319,8 @@ int64_t Windows::depth() const {
 }
 
 absl::StatusOr<Windows> FindWindows(const Domain& domain, const Kernel& points, ValuePtr b,
-                                    const ContractForm& form) {
-  return Finder(domain, points, b, form).Run();
+                                    const ContractForm& form, bool direct) {
+  return Finder(domain, points, b, form, direct).Run();
 }
 
 absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,

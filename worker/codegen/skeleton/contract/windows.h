@@ -54,6 +54,9 @@ struct Windows {
   std::vector<WindowAxis> axes;       // likewise, one to three
   int64_t image_count = 1, channel_count = 1;
   int64_t batch = 1;  // groups of channels, each a product's
+  // Read as they are, an element at a time (direct.cc): nothing is written out, and the copy engine
+  // brings nothing.
+  bool direct = false;
 
   int64_t inner() const;     // elements of a row that a product has
   int64_t unit() const;      // of them that a box brings: a step's or half of one
@@ -66,9 +69,9 @@ struct Windows {
 };
 
 // The form's second operand as windows; none: InvalidArgument. `points`: of single elements, with
-// an operand `b` in it. `batch`, `m`: of the product.
+// an operand `b` in it. `batch`, `m`: of the product. `direct`: read as they are.
 absl::StatusOr<Windows> FindWindows(const Domain& domain, const Kernel& points, ValuePtr b,
-                                    const ContractForm& form);
+                                    const ContractForm& form, bool direct);
 
 // The image: the frame's outer is the batch, its row a row, its k an element of it, and its lanes
 // are rows of one line.
