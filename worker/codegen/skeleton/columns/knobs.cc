@@ -28,6 +28,8 @@ constexpr int64_t kLeastOfRow = 64, kLeastOfBlock = 64;
 // on their way does not keep the memory busy.
 constexpr int64_t kLeastOfFirstWave = 16;
 constexpr double kFullWaves = 0.92, kManyWaves = 6;
+// Threads of a multiprocessor whose blocks stay, where four blocks have fewer.
+constexpr int kResidentThreads = 512;
 // Registers beside what is loaded and summed.
 constexpr int64_t kOtherRegisters = 14, kRegisterUnit = 8;
 
@@ -61,7 +63,7 @@ bool FewColumns(const ColumnsForm& form, Work work, const Target& target) {
 // vectors a thread. One: eight, fewer where they would have little to do each or other blocks share
 // a column.
 int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, bool few, int many,
-               int64_t block) {
+               int64_t block, const Target& target) {
   const int64_t groups = CeilDiv(form.sizes.columns, form.width);  // of columns, one a thread
   int64_t wanted = kMostRows;
   if (work == Work::kPasses) wanted = PowerOfTwoAtLeast(CeilDiv(domain.reduced(), many));
@@ -72,8 +74,12 @@ int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, bool fe
   if (block == 0) block = work == Work::kTall ? kFewThreads : 512;
   int64_t rows = std::min(wanted, std::max<int64_t>(1, block / (few ? kFewAcross : 32)));
   while (rows > 1 && rows > domain.reduced()) rows /= 2;
-  // Few columns: more threads along the reduced axis.
-  while (rows * 2 <= block && block / rows > std::max<int64_t>(8, PowerOfTwoAtLeast(groups)) &&
+  // Few columns: more threads along the reduced axis; of several passes where there are too few
+  // blocks of fewer threads to keep the card busy.
+  const int64_t places = int64_t{target.sm_count} * target.max_threads_per_sm;
+  const bool busy = work == Work::kPasses && form.sizes.outer * groups >= kManyWaves * places;
+  while (!busy && rows * 2 <= block &&
+         block / rows > std::max<int64_t>(8, PowerOfTwoAtLeast(groups)) &&
          rows * 2 <= domain.reduced())
     rows *= 2;
   while (block % rows != 0) rows /= 2;
@@ -133,7 +139,7 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
   if (columns.thread_rows() == 0) {
     columns.set_thread_rows(ThreadRows(domain, form, work, few,
                                        few ? std::min(many, kFewVectors) : many,
-                                       columns.block_threads()));
+                                       columns.block_threads(), target));
   }
   const int rows = columns.thread_rows();
   if (columns.block_threads() == 0) columns.set_block_threads(BlockThreads(form, work, few, rows));
@@ -164,7 +170,8 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
     const int64_t registers = kWorkRegisters + columns.register_vectors() * slot / 4;
     const int64_t fit = std::min(target.registers_per_sm / (threads * registers),
                                  int64_t{target.max_threads_per_sm} / threads);
-    columns.set_blocks_per_sm(static_cast<int>(std::clamp<int64_t>(fit, 1, 4)));
+    columns.set_blocks_per_sm(
+        static_cast<int>(std::clamp<int64_t>(fit, 1, std::max(4, kResidentThreads / threads))));
   }
 }
 

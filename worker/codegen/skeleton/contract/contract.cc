@@ -215,7 +215,7 @@ class Contract : public Skeleton {
   }
   static void AddTensorUse(const ContractForm& form, const v1::ContractKnobs& contract,
                            const Target& target, Usage& use) {
-    const int64_t groups = SidesOf(form, contract).tile_rows / kGroupRows;
+    const int64_t groups = GroupsOf(form, contract);
     const bool tensor = OnTensorCores(contract.math(), target);
     use.threads = static_cast<int>(tensor ? 128 * (groups + 1) : kPlainThreads);
     use.registers = target.registers_per_sm / use.threads / contract.blocks_per_sm();

@@ -37,6 +37,8 @@ struct Sides {
   int64_t tiles_across() const { return (columns + own_columns() - 1) / own_columns(); }
 };
 Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs);
+// Groups of warps of a block that multiply: those that share a tile, or the two that take turns.
+int GroupsOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 // Whether the products are made by tensor cores: on a card without those that there is code for,
 // only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and
 // PRODUCT_FEW.

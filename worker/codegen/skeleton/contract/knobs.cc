@@ -242,9 +242,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (knobs.blocks_per_sm() > 1 && of_thread * groups * knobs.blocks_per_sm() > kMostSumsOfSm)
     return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
                   "; threads have no registers for ", of_thread, " sums in so many blocks");
-  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMostOfTurn || run > 0))
+  if (knobs.turns() == 2 &&
+      (run > 0 || (groups == kMostGroups ? sides.tile_columns > kMostOfTurn : !form.windows)))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
-                  kMostOfTurn, " columns each, added up in one run");
+                  kMostOfTurn, " columns each, or of windows 64 rows, added up in one run");
   if (knobs.tail() > 1) {
     const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
     if (knobs.cluster() != 1 || knobs.split() != 1 || knobs.turns() != 1)
@@ -580,7 +581,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
   return 1024 + knobs.stages() * (step + kBarriers) +
-         sides.tile_rows / kGroupRows * (box + kept + kBarriers);
+         GroupsOf(form, knobs) * (box + kept + kBarriers);
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {

@@ -578,7 +578,7 @@ class Writer {
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_.here, {}});
     AddPartial(arguments, body);
     KernelShape shape;
-    shape.threads = 128 * (sides.tile_rows / kGroupRows + 1);
+    shape.threads = 128 * (GroupsOf(form_, knobs_) + 1);
     shape.blocks_per_sm = knobs_.blocks_per_sm();
     shape.cluster = ContractCluster(knobs_, target_);
     shape.grid = std::min(tiles, at_once);
@@ -707,6 +707,10 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (knobs.math() == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) == 1)
     return {true, form.n, form.m, knobs.tile_n(), knobs.tile_m()};
   return {false, form.m, form.n, knobs.tile_m(), knobs.tile_n(), form.of()};
+}
+
+int GroupsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  return knobs.turns() == 2 ? 2 : SidesOf(form, knobs).tile_rows / kGroupRows;
 }
 
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {
