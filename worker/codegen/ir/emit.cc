@@ -29,13 +29,17 @@ constexpr int64_t kChain = 32;
 // Expressions longer than this get a name even if they are used once.
 constexpr size_t kLongExpression = 90;
 
-std::string Floor(const std::string& a, int64_t divisor, const char* op, bool positive,
+// `range`: of a. Where 32 bits hold it they are enough, whatever the type: a division of 64 bits is
+// several times as long.
+std::string Floor(const std::string& a, int64_t divisor, const char* op, Range range,
                   const std::string& type) {
-  if (!positive) {
+  if (range.low < 0) {
     const char* f = op[0] == '/' ? "ws::floor_div" : "ws::floor_mod";
     return StrCat(f, "<", type, ">(", a, ", ", divisor, ")");
   }
-  const std::string u = type == "int" ? "unsigned" : "unsigned long long";
+  const bool fits = type == "int" || range.high <= std::numeric_limits<int32_t>::max();
+  const std::string u =
+      fits && divisor <= std::numeric_limits<int32_t>::max() ? "unsigned" : "unsigned long long";
   return StrCat("static_cast<", type, ">(static_cast<", u, ">(", a, ") ", op, " ", divisor, "u)");
 }
 
@@ -172,7 +176,7 @@ std::string Emitter::UseAtom(const Atom& atom, size_t depth) {
   const size_t home = std::min(ScopeOf(atom.variables), depth);
   const std::string text =
       Floor(Sum(*atom.inner, home, true), atom.divisor, atom.kind == Atom::Kind::kDiv ? "/" : "%",
-            atom.inner->range().low >= 0, dialect_.index_type);
+            atom.inner->range(), dialect_.index_type);
   const std::string name = NewName("i");
   scopes_[home].text.Line(StrCat("const ", dialect_.index_type, " ", name, " = ", text, ";"));
   scopes_[home].atoms[atom.key] = name;
