@@ -8,7 +8,7 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from warpsmith_torch.drawn import Inputs
+from warpsmith_torch.drawn import Inputs, like_a_processor
 
 
 def devices(get_inputs, device="meta"):
@@ -46,6 +46,18 @@ def test_what_needs_the_processor():
     assert len(calls) == 2  # it was tried
     inputs.draw(2)
     assert len(calls) == 3  # and is not again
+
+
+def test_uniform_numbers():
+    drawn = torch.rand(1 << 16, device="cpu", dtype=torch.float64).float().requires_grad_()  # with all their digits
+    assert not torch.equal(drawn * 2 ** 24, (drawn * 2 ** 24).floor())
+    before = drawn.detach().clone()
+    like_a_processor(drawn)
+    assert torch.equal(drawn * 2 ** 24, (drawn * 2 ** 24).floor()) and (before - drawn).abs().max() <= 2.0 ** -24
+    processors = torch.rand(1 << 16, device="cpu")
+    assert torch.equal(processors * 2 ** 24, (processors * 2 ** 24).floor())
+    get_inputs = lambda: [torch.rand(4, device="cpu", requires_grad=True)]
+    assert devices(get_inputs) == (["meta"], ["meta"])  # not by the processor, since it is in place
 
 
 def test_seeds():

@@ -3,9 +3,9 @@
 Files name the processor for what they draw more often than they need it there; with one thread a gigabyte of normal
 numbers takes seconds, and a search draws dozens of times.
 
-A processor's uniform numbers of fp32 are multiples of 2^-24, and a card's small ones have all their digits: halfway
+A processor's torch.rand of fp32 gives multiples of 2^-24, and a card's small numbers have all their digits: halfway
 between two of fewer digits, where it matters how a kernel rounds its factors, are many of the one and few of the
-other. So a card's are made like a processor's.
+other. So those of torch.rand and torch.rand_like are made like a processor's.
 """
 import torch
 from torch.overrides import TorchFunctionMode
@@ -14,6 +14,12 @@ from torch.utils._device import _device_constructors
 
 _UNIFORM = (torch.rand, torch.rand_like)
 DIGITS = 2.0 ** 24
+
+
+@torch.no_grad()
+def like_a_processor(uniform):
+    """Numbers of [0, 1), in place."""
+    uniform.mul_(DIGITS).floor_().div_(DIGITS)
 
 
 class _OnDevice(TorchFunctionMode):
@@ -29,7 +35,7 @@ class _OnDevice(TorchFunctionMode):
             kwargs["device"] = self._device
         made = func(*args, **kwargs)
         if func in _UNIFORM and made.dtype == torch.float32 and made.device.type != "cpu":
-            made.mul_(DIGITS).floor_().div_(DIGITS)
+            like_a_processor(made)
         return made
 
 

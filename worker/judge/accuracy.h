@@ -26,7 +26,8 @@ inline constexpr double kMostExcess = 3;
 inline constexpr int64_t kMostLarger = 9;
 // Who misses the tolerance, or of bf16 the one that is common, and is not nearer to the truth than
 // the reference by more than chance: right on one draw, and perhaps not on another or for another
-// judge. So its time counts as so many times as much beside who is nearer.
+// judge. So its time counts as so many times as much beside who is nearer, or is right
+// wherever it was seen to miss.
 inline constexpr double kByChance = 1.1;
 inline constexpr double kCommonTolerance = 1e-2;  // absolute and relative, as KernelBench has it
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or

@@ -115,9 +115,8 @@ namespace {
 std::string MayTakeText(const Race& race) {
   if (race.may_take() == 1) return "";
   return absl::StrFormat(" (of %.2f: %s)", race.may_take(),
-                         race.may_take() > 1
-                             ? "it is nearer to the truth, the incumbent by chance"
-                             : "the incumbent is nearer to the truth, it by chance");
+                         race.may_take() > 1 ? "the incumbent is right by chance, and it is not"
+                                             : "it is right by chance, and the incumbent is not");
 }
 
 }  // namespace
@@ -151,7 +150,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   std::optional<Race> race;
   if (incumbent_ != nullptr) {
-    if (chance_) {
+    if (chance_ || entry->even) {
       if (absl::Status s = MeetAtHand(*incumbent_); !s.ok()) return s;
     }
     Race::Rule rule = options_.race;
@@ -184,6 +183,9 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
+  if (race && entry->even) {
+    if (absl::Status s = MeetAtHand(*incumbent_); !s.ok()) return s;
+  }
   if (race) finding = StillFaster(*entry, *race);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
@@ -198,13 +200,20 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
 }
 
 absl::Status Judge::MeetAtHand(Entry& incumbent) {
-  const int slot = static_cast<int>(evaluations_ % cases_);
   for (size_t b = 0; b < benches_.size(); ++b) {
-    if (incumbent.hashes.count({b, benches_[b]->at(slot).seed}) > 0) continue;
-    const auto finding = CheckOne(incumbent, b, slot, kPoisons[0], Strictness::kElements);
-    if (!finding.ok()) return finding.status();
-    if (finding->fatal)
-      return absl::InternalError(absl::StrCat("the incumbent failed: ", finding->reason));
+    for (int slot = 0; slot < cases_; ++slot) {
+      if (!benches_[b]->Has(slot) || benches_[b]->at(slot).variation != oracle::Variation::kNone)
+        continue;
+      const std::pair drawn(b, benches_[b]->at(slot).seed);
+      if (incumbent.hashes.count(drawn) > 0) continue;
+      const auto finding = CheckOne(incumbent, b, slot, kPoisons[0], Strictness::kElements);
+      if (!finding.ok()) return finding.status();
+      if (finding->fatal)
+        return absl::InternalError(absl::StrCat("the incumbent failed: ", finding->reason));
+      if (finding->ok()) continue;
+      incumbent.hashes[drawn] = {};  // it is further off than by chance
+      incumbent.missed.insert(drawn);
+    }
   }
   return absl::OkStatus();
 }
@@ -220,19 +229,24 @@ bool Judge::IsAlike(const Entry& a, const Entry& b) {
   return met;
 }
 
-// Whether it never missed the tolerance, and met it in a case in which the other one did not.
-bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) {
-  return entry.missed.empty() &&
-         std::any_of(other.missed.begin(), other.missed.end(),
-                     [&](const auto& drawn) { return entry.hashes.count(drawn) > 0; });
+// Whether it never missed the tolerance, and the other one did in each case that both have met, as
+// many as there are at hand: of alike ones one may be lucky in some.
+bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) const {
+  int met = 0, missed = 0;
+  for (const auto& [drawn, hashes] : entry.hashes) {
+    met += other.hashes.count(drawn) > 0;
+    missed += other.missed.count(drawn) > 0;
+  }
+  return entry.missed.empty() && missed == met && missed >= cases_;
 }
 
-// Where chance has decided once, whoever is not known to be nearer counts as right by chance: or
-// alike ones, of which one was lucky with its cases, would make each other slower step by step.
+// Where chance has decided once, whoever is neither known to be nearer nor right wherever the other
+// one missed counts as right by chance: or alike ones, of which one was lucky with its cases, would
+// make each other slower step by step.
 double Judge::MayTake(const Entry& entry) const {
   if (IsAlike(entry, *incumbent_)) return 1;
   if (!chance_ && !incumbent_->even && !entry.even) return 1;
-  const auto weight = [](const Entry& e, const Entry& other) {
+  const auto weight = [&](const Entry& e, const Entry& other) {
     return (e.nearer && !e.even) || MeetsWhereMissed(e, other) ? 1 : kByChance;
   };
   return weight(*incumbent_, entry) / weight(entry, *incumbent_);
@@ -243,10 +257,10 @@ Finding Judge::StillFaster(const Entry& entry, const Race& race) const {
   return Against(
       v1::SLOWER,
       absl::StrFormat("%.3f times the incumbent's time: %s", race.ratio(),
-                      race.may_take() > 1 ? "more was allowed as long as it was nearer to the "
-                                            "truth, which on other inputs it is not"
+                      race.may_take() > 1 ? "more was allowed as long as it was not right by "
+                                            "chance, which on other inputs it is"
                                           : "on other inputs it is right by chance, and the "
-                                            "incumbent nearer to the truth"));
+                                            "incumbent is not"));
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {

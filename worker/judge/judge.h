@@ -145,8 +145,8 @@ class Judge {
   // `measure`, and again while the machine holds the clock down; `throttled`: of the last time.
   absl::StatusOr<Finding> Undisturbed(device::Throttling* throttled,
                                       absl::FunctionRef<absl::StatusOr<Finding>()> measure);
-  // So many times the incumbent's time an entry may take in a race: more than 1 where it is nearer
-  // to the truth and the incumbent right by chance, less the other way round.
+  // So many times the incumbent's time an entry may take in a race: more than 1 where the
+  // incumbent is right by chance and it is not, less the other way round.
   double MayTake(const Entry& entry) const;
   // Has the incumbent meet the cases at hand that it has not met, so that it is known who is alike.
   // It stays the incumbent whatever is seen of it there. Internal: it failed.
@@ -154,7 +154,7 @@ class Judge {
   // Whether both gave the same in every ordinary case that both met, and met one: how near to the
   // truth the one was seen to be the other is, too.
   static bool IsAlike(const Entry& a, const Entry& b);
-  static bool MeetsWhereMissed(const Entry& entry, const Entry& other);
+  bool MeetsWhereMissed(const Entry& entry, const Entry& other) const;
   // Against an entry whose race allowed it more than what is known of it since.
   Finding StillFaster(const Entry& entry, const Race& race) const;
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.

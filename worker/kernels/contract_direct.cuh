@@ -2,7 +2,7 @@
 // and on the host: sums of products of windows of an image (contract_windows.cuh) with filters, in fp32.
 //
 // A block of 128 threads has a box of places of one image. What its windows have of some channels is brought into shared memory
-// once, lines along the innermost axis; a thread has PLACES neighbours along that axis and FILTERS filters, so that an element that
+// (once, where that are all channels), lines along the innermost axis; a thread has PLACES neighbours along that axis and FILTERS filters, so that an element that
 // it reads is multiplied with as many filters and, where windows overlap, for as many places, from registers. Filters come some at
 // a time, likewise.
 #pragma once
@@ -31,6 +31,7 @@ struct DirectContract {
   using D = typename C::Window::D;
   static constexpr int kAllChannels = C::Window::kChannels, kTaps = D::kTaps * H::kTaps * W::kTaps;
   static_assert(W::kTogether * H::kTogether * D::kTogether == 1, "rows of the image are its elements");
+  static_assert(sizeof(Sum) == 4, "shared memory is that of fp32");
   // Elements of a line that a thread multiplies, as vectors that it reads; and of a line and a channel in shared memory.
   static constexpr int kVectors = ((C::kPlaces - 1) * W::kStep + (W::kTaps - 1) * W::kMove + 1 + 3) / 4;
   static constexpr int kOfThread = C::kPlaces * W::kStep, kPitch = (C::kAcross - 1) * kOfThread + kVectors * 4;
@@ -85,7 +86,7 @@ struct DirectContract {
   }
 
   // How a line is brought: so many vectors, from the one that the line's first element is in, by neighbouring threads, of which
-  // few have nothing to do; and lines of a thread at once.
+  // few have nothing to do; and vectors of a line, and lines, of a thread at once.
   static constexpr int V = G::kWidthImage, kShift = (W::kLower % V + V) % V, kOfLine = (kPitch + kShift + V - 1) / V;
   static WS_DEVICE constexpr int beside() {
     int lanes = 32;
@@ -93,7 +94,7 @@ struct DirectContract {
     return lanes;
   }
   static constexpr int kBeside = beside(), kEach = (kOfLine + kBeside - 1) / kBeside;
-  static constexpr int kLinesOnce = kEach * V >= 12 ? 1 : 12 / (kEach * V);
+  static constexpr int kOnce = kEach * V > 12 ? 12 / V : kEach, kLinesOnce = 12 / (kOnce * V);
   static_assert(W::kRows % V == 0 && C::kAcross * kOfThread % V == 0, "vectors lie within lines");
 
   // What the block's windows have of channels from `first` on, line by line; what is outside of the image is zero.
@@ -104,34 +105,37 @@ struct DirectContract {
     const int lane = thread() % kBeside;
 #pragma unroll 1
     for (int line = thread() / kBeside; line < kLines; line += kDownAtOnce * kLinesOnce) {
-      Sum x[kLinesOnce][kEach][V];
+#pragma unroll 1
+      for (int from = 0; from < kEach; from += kOnce) {
+        Sum x[kLinesOnce][kOnce][V];
 #pragma unroll
-      for (int j = 0; j < kLinesOnce; ++j) {
-        const int at = line + j * kDownAtOnce, h = from_h + at % kLinesDown, d = from_d + at / kLinesDown % kLinesDeep;
-        const int channel = first + at / (kLinesDown * kLinesDeep);
-        const bool is_line = at < kLines && channel < kAllChannels && inside(d, D::kRows) && inside(h, H::kRows);
-        const Index row = ((Index(image) * D::kRows + d) * H::kRows + h) * W::kRows;
+        for (int j = 0; j < kLinesOnce; ++j) {
+          const int at = line + j * kDownAtOnce, h = from_h + at % kLinesDown, d = from_d + at / kLinesDown % kLinesDeep;
+          const int channel = first + at / (kLinesDown * kLinesDeep);
+          const bool is_line = at < kLines && channel < kAllChannels && inside(d, D::kRows) && inside(h, H::kRows);
+          const Index row = ((Index(image) * D::kRows + d) * H::kRows + h) * W::kRows;
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-          const int w = from_w + (lane + i * kBeside) * V;
+          for (int i = 0; i < kOnce; ++i) {
+            const int w = from_w + (lane + (from + i) * kBeside) * V;
 #pragma unroll
-          for (int v = 0; v < V; ++v) x[j][i][v] = 0;
-          if (is_line && inside(w, W::kRows)) g.template image<V>(Index(batch), row + w, Index(channel), x[j][i]);
+            for (int v = 0; v < V; ++v) x[j][i][v] = 0;
+            if (is_line && inside(w, W::kRows)) g.template image<V>(Index(batch), row + w, Index(channel), x[j][i]);
+          }
         }
-      }
 #pragma unroll
-      for (int j = 0; j < kLinesOnce; ++j) {
-        const int at = line + j * kDownAtOnce;
-        if (at >= kLines) continue;
+        for (int j = 0; j < kLinesOnce; ++j) {
+          const int at = line + j * kDownAtOnce;
+          if (at >= kLines) continue;
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-          const int w = (lane + i * kBeside) * V - kShift;
-          if constexpr (kShift == 0 && V == 4) {
-            if (w < kPitch) store<4, Sum, 0>(to + at * kPitch + w, x[j][i]);
-          } else {
+          for (int i = 0; i < kOnce; ++i) {
+            const int w = (lane + (from + i) * kBeside) * V - kShift;
+            if constexpr (kShift == 0 && V == 4) {
+              if (w < kPitch) store<4, Sum, 0>(to + at * kPitch + w, x[j][i]);
+            } else {
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-              if (inside(w + v, kPitch)) to[at * kPitch + w + v] = x[j][i][v];
+              for (int v = 0; v < V; ++v) {
+                if (inside(w + v, kPitch)) to[at * kPitch + w + v] = x[j][i][v];
+              }
             }
           }
         }

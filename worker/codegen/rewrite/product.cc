@@ -3,6 +3,11 @@
 //   s[m, n] = sum[k](a[m, k] * b[n, k])           w[k] = sum[n](c[n] * b[n, k])
 //   t[m] = sum[n](c[n] * s[m, n] + d[n])    ->    t[m] = sum[k](a[m, k] * w[k]) + sum[n](d[n])
 //
+// Where that factor is zero outside of a part that each k moves within n, its sum is the same for
+// all (the mean of a transposed convolution, over all of its places):
+//
+//   b[n, k] = 0 <= n - k < N ? x[n - k] : 0 ->    w = sum[n < N](x[n])
+//
 // sum_of_products: a sum of products of which each is weighed is one product over both.
 //
 //   s[e, m, n] = sum[k](a[e, m, k] * b[e, n, k])
@@ -16,6 +21,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/graph/affine.h"
 #include "worker/codegen/rewrite/rule.h"
 
 namespace warpsmith::codegen {
@@ -131,7 +137,8 @@ struct Sums {
 // Where one factor of the product is summed over, and the other stays.
 struct Found : Sums {
   ExprPtr stays, moves;
-  std::set<int> of_weights;  // variables beside `over` that factor * moves has
+  std::set<int> of_weights;                // variables beside `over` that factor * moves has
+  std::vector<graph::Axis> over_of_moves;  // `over`, as far as moves is anything there
 };
 
 std::set<int> VariablesOf(const ExprPtr& e) {
@@ -212,6 +219,62 @@ std::optional<T> FirstOf(const Graph& graph, int id, const As& as) {
   return std::nullopt;
 }
 
+ExprPtr Replaced(const ExprPtr& e, const ExprPtr& what, const ExprPtr& by) {
+  if (graph::Same(e, what)) return by;
+  if (e->args.empty()) return e;
+  auto copy = std::make_shared<graph::Expr>(*e);
+  for (ExprPtr& arg : copy->args) arg = Replaced(arg, what, by);
+  return copy;
+}
+
+// Where something is read by the variable; null: nowhere.
+ExprPtr PlaceBy(const ExprPtr& e, int variable) {
+  for (const ExprPtr& arg : e->args) {
+    if (e->op == Op::kLoad && VariablesOf(arg).count(variable) > 0) return arg;
+    if (ExprPtr place = PlaceBy(arg, variable)) return place;
+  }
+  return nullptr;
+}
+
+// Where what moves is read at over[i] and something more of K, and all that it is not zero at is
+// summed for each k: the sum is over its own places, and none of K's.
+void StandStill(Found& found, size_t i) {
+  const int v = static_cast<int>(found.kept.size() + i),
+            first_k = static_cast<int>(found.kept.size() + found.over.size()),
+            own = first_k + static_cast<int>(found.k.size());  // one variable more, its own place
+  const ExprPtr place = PlaceBy(found.moves, v);
+  if (place == nullptr) return;
+  const auto affine = graph::AsAffine(place, own);
+  if (!affine || affine->coefficients[v] != 1) return;
+  const ExprPtr moves = Replaced(found.moves, place, graph::Index(own));
+  std::set<int> left = VariablesOf(moves), by;  // by: what it is moved by
+  CollectVariables(found.factor, left);
+  for (int u = 0; u < own; ++u) {
+    if (affine->coefficients[u] == 0 || u == v) continue;
+    by.insert(u);
+    if (u < first_k || left.count(u) > 0) return;
+  }
+  const bool is_zero_elsewhere =
+      moves->op == Op::kSelect && moves->args[2]->op == Op::kConst && moves->args[2]->number == 0;
+  if (by.empty() || left.count(v) > 0 || !is_zero_elsewhere) return;
+  std::vector<graph::Interval> ranges;
+  for (int u = 0; u < own; ++u) ranges.push_back({0, found.Extent(u) - 1});
+  const int64_t last = ranges[v].high;
+  ranges[v] = {0, 0};
+  const auto first = graph::BoundsOf(place, ranges);
+  if (!first) return;
+  ranges.push_back({first->low, first->high + last});
+  graph::Narrow(moves->args[0], true, ranges);
+  const graph::Interval there = ranges[own];
+  if (there.high < there.low || first->high > there.low || first->low + last < there.high) return;
+  std::vector<ExprPtr> variables(own + 1);
+  variables[own] =
+      graph::Binary(Op::kAdd, graph::Index(v), graph::ConstInt(DType::kI64, there.low));
+  found.moves = graph::Substitute(moves, variables);
+  found.over_of_moves[i].extent = there.high - there.low + 1;
+  for (int u : by) found.of_weights.erase(u);
+}
+
 std::optional<Found> Find(const Graph& graph, int id) {
   return FirstOf<Found>(graph, id, [](const Sums& sums) -> std::optional<Found> {
     const std::set<int> of_a = VariablesOf(sums.a), of_b = VariablesOf(sums.b);
@@ -230,8 +293,11 @@ std::optional<Found> Find(const Graph& graph, int id) {
     // All of K, whether the factor has it or not.
     for (size_t i = 0; i < found.k.size(); ++i)
       found.of_weights.insert(kept + over + static_cast<int>(i));
+    found.over_of_moves = found.over;
+    for (size_t i = 0; i < found.over.size(); ++i) StandStill(found, i);
     const double k = static_cast<double>(Span(found.k)), now = found.product * k,
-                 weights = static_cast<double>(Span(found.over)) * found.Elements(found.of_weights),
+                 weights = static_cast<double>(Span(found.over_of_moves)) *
+                           found.Elements(found.of_weights),
                  then = weights + static_cast<double>(Span(found.kept)) * k;
     return 2 * then < now ? std::optional<Found>(found) : std::nullopt;
   });
@@ -285,7 +351,7 @@ Graph Apply(const Graph& before, int id) {
     return graph::Load(graph, node.outputs[0], at);
   };
   std::vector<Node> nodes;
-  nodes.push_back(sum("weights", found.of_weights, found.over, kept,
+  nodes.push_back(sum("weights", found.of_weights, found.over_of_moves, kept,
                       graph::Binary(Op::kMul, found.factor, found.moves)));
   std::set<int> all;
   for (int v = 0; v < kept; ++v) all.insert(v);

@@ -113,6 +113,41 @@ TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing
   CheckFinds("sum_before_product", "y", head, cases);
 }
 
+TEST_CASE("the sum of all places of a transposed convolution is the image's, times weights",
+          "[rewrite]") {
+  struct Case {
+    const char* what;
+    int places;
+    const char* from;                 // where the first tap is read
+    std::vector<int64_t> of_weights;  // the sum's axes
+  };
+  const Case cases[] = {
+      {"all of it", 12, "i - u", {4, 6}},
+      {"with places of nothing before it", 14, "i - u - 1", {4, 6}},
+      {"but for the first place", 11, "i - u + 1", {4, 6, 3}},
+      {"but for the last place", 11, "i - u", {4, 6, 3}},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    const std::string n = std::to_string(c.places), at = c.from;
+    const graph::Graph graph =
+        ParseOrDie({"input x: f32[4, 6, 10] ~ normal", "input w: f32[6, 5, 3] ~ normal",
+                    "s: f32[n: 4, o: 5, i: " + n + "] = sum[c: 6, u: 3](select(0 <= " + at +
+                        " and " + at + " < 10, x[n, c, " + at + "], 0.0) * w[c, o, u])",
+                    "y: f32[n: 4, o: 5] = sum[i: " + n + "](s[n, o, i] * 0.5 + 1)", "output y"});
+    v1::Schedule schedule;
+    schedule.add_rewrites("sum_before_product:y");
+    const auto rewritten = Rewrite(graph, schedule.rewrites());
+    REQUIRE(rewritten.ok());
+    CHECK(rewritten->tensors[rewritten->Find("y.weights")].shape == c.of_weights);
+    v1::Schedule first = FirstSchedule(graph, TestTarget());
+    const absl::Status answer = RunAndCompare(graph, first, 3);
+    INFO(answer.message());
+    CHECK(answer.ok());
+    CHECK((first.rewrites_size() == 1) == (c.of_weights.size() == 2));  // where it pays
+  }
+}
+
 TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {
   const Lines head = {"input x: f32[4, 24, 40] ~ normal", "param w: f32[4, 36, 40] ~ normal",
                       "input g: f32[24, 4] ~ normal",
@@ -140,7 +175,8 @@ TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[
 }
 
 TEST_CASE("factor_behind_sum finds scaled factors of products, and nothing else", "[rewrite]") {
-  const Lines head = {"input x: f32[4, 24, 40] ~ normal", "input w: f32[4, 36, 40] ~ normal",
+  const Lines head = {"input x: f32[4, 24, 40] ~ normal",
+                      "input w: f32[4, 36, 40] ~ normal",
                       "input h: f16[4, 24, 40] ~ normal",
                       "a: f32[e: 4, m: 24, k: 40] = x[e, m, k] * 0.3",
                       "b: f32[e: 4, k: 40, n: 36] = 0.125 * w[e, n, k]",

@@ -28,6 +28,8 @@ constexpr int64_t kLeastOfRow = 64, kLeastOfBlock = 64;
 // on their way does not keep the memory busy.
 constexpr int64_t kLeastOfFirstWave = 16;
 constexpr double kFullWaves = 0.92, kManyWaves = 6;
+// Threads of a block of several passes side by side, at the least.
+constexpr int64_t kLeastAcross = 32;
 // Threads of a multiprocessor whose blocks stay, where four blocks have fewer.
 constexpr int kResidentThreads = 512;
 // Registers beside what is loaded and summed.
@@ -77,7 +79,8 @@ int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, bool fe
   // Few columns: more threads along the reduced axis; of several passes where there are too few
   // blocks of fewer threads to keep the card busy.
   const int64_t places = int64_t{target.sm_count} * target.max_threads_per_sm;
-  const bool busy = work == Work::kPasses && form.sizes.outer * groups >= kManyWaves * places;
+  const bool busy = work == Work::kPasses && groups >= kLeastAcross &&
+                    form.sizes.outer * groups >= kManyWaves * places;
   while (!busy && rows * 2 <= block &&
          block / rows > std::max<int64_t>(8, PowerOfTwoAtLeast(groups)) &&
          rows * 2 <= domain.reduced())

@@ -38,8 +38,16 @@ const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unr
 // As a group's knobs want it.
 ContractForms FormsOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
   const bool unrounded = knobs.precision().unrounded();
+  static const ContractForm* const none = [] {
+    auto* const form = new ContractForm;
+    form->status = absl::InvalidArgumentError(
+        "windows that are read as they are have no totals in fp64; with contract.windows of 1 "
+        "there are");
+    return form;
+  }();
+  const bool wide = knobs.precision().accumulator() == v1::ACCUMULATOR_F64;
   return {FormOf(group, domain, unrounded), FormOf(group, domain, unrounded, OfB::kWindows),
-          FormOf(group, domain, unrounded, OfB::kDirect)};
+          wide ? *none : FormOf(group, domain, unrounded, OfB::kDirect)};
 }
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
   return FormsOf(group, domain, knobs).Of(knobs.contract());

@@ -126,6 +126,8 @@ struct DirectShape {
   double brought = 0;   // elements that blocks bring
 };
 DirectShape DirectShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs);
+// Why it is not for the form's sums and windows with this math; empty: it is.
+std::string DirectMisfit(const ContractForm& form, v1::ProductMath math);
 // What is wrong with knobs that are all set; empty: nothing.
 std::string DirectWrong(const ContractForm& form, const v1::ContractKnobs& knobs);
 absl::Status EmitDirect(const Analysis& group, const Domain& domain, const ContractForm& form,

@@ -11,8 +11,8 @@ namespace {
 
 using absl::StrCat;
 
-// Bytes of shared memory of a block, that four of a multiprocessor have; sums of a thread with
-// which so many blocks have registers enough.
+// Bytes of shared memory of a block, that four of a multiprocessor of an H200 have; sums of a
+// thread with which so many blocks have registers enough.
 constexpr int64_t kSharedOfBlock = 50 << 10;
 constexpr int64_t kMostDirectSums = 128;
 struct Room {
@@ -20,6 +20,8 @@ struct Room {
   int blocks;
 };
 constexpr Room kRooms[] = {{64, 4}, {96, 3}, {kMostDirectSums, 2}};
+// Elements of a window, which are added up one after another.
+constexpr int64_t kMostDirectSum = 2048;
 // Elements of a line that a thread has registers for.
 constexpr int64_t kMostSpan = 40;
 // Instructions by which a thread brings an element, for choosing a box.
@@ -59,8 +61,8 @@ DirectShape DirectShapeOf(const ContractForm& form, const v1::ContractKnobs& kno
       const int64_t blocks = CeilDiv(w.places, int64_t{across} * shape.places) *
                              CeilDiv(h.places, int64_t{down}) * CeilDiv(d.places, int64_t{deep}) *
                              windows.image_count * windows.batch;
-      const int64_t channels = std::min(fit, windows.channel_count);
-      const int64_t pieces = CeilDiv(windows.channel_count, channels);
+      const int64_t pieces = CeilDiv(windows.channel_count, std::min(fit, windows.channel_count));
+      const int64_t channels = CeilDiv(windows.channel_count, pieces);
       // Where all channels are there at once, they stay for all filters.
       const int64_t times = pieces > 1 ? turns : 1;
       const double each = static_cast<double>(turns * weights * shape.places),
@@ -83,6 +85,21 @@ DirectShape DirectShapeOf(const ContractForm& form, const v1::ContractKnobs& kno
     break;
   }
   return shape;
+}
+
+std::string DirectMisfit(const ContractForm& form, v1::ProductMath math) {
+  if (math != v1::PRODUCT_PLAIN)
+    return "windows that are read as they are, are multiplied by PRODUCT_PLAIN";
+  if (form.sums != graph::DType::kF32 || form.summed >= 0 || form.pair)
+    return "windows that are read as they are, are multiplied in fp32, and what is made of them is "
+           "neither summed nor one of two products";
+  if (form.k > kMostDirectSum)
+    return StrCat("windows that are read as they are have at most ", kMostDirectSum,
+                  " elements, which are added up in one run");
+  int64_t most = std::max(form.windows->image_count, form.windows->channel_count);
+  for (const WindowAxis& axis : form.windows->axes)
+    most = std::max({most, axis.stride * axis.places, axis.rows(), axis.apart * axis.taps});
+  return most > kMaxIntPosition ? "an axis of its image has more than 2^31 elements" : "";
 }
 
 std::string DirectWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {

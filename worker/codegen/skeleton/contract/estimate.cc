@@ -412,7 +412,9 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
 double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                      const Target& target) {
   const DirectShape shape = DirectShapeOf(form, knobs);
-  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm,
+  const int64_t of_sm = std::clamp<int64_t>(
+      target.shared_per_sm / (shape.shared_bytes + kReservedShared), 1, shape.blocks_per_sm);
+  const double at_once = static_cast<double>(target.sm_count * of_sm),
                blocks = static_cast<double>(shape.blocks);
   const double idle = std::ceil(blocks / at_once) * at_once / blocks;
   const double sums =

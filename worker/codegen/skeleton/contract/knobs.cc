@@ -90,12 +90,9 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (form.summed >= 0 && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR &&
       math != v1::PRODUCT_FP8)
     return "what it makes is summed; PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_PLAIN do";
-  if (IsDirect(form) &&
-      (math != v1::PRODUCT_PLAIN || form.sums != graph::DType::kF32 || form.summed >= 0))
-    return "windows that are read as they are, are multiplied by PRODUCT_PLAIN, in fp32, and what "
-           "it makes is not summed";
-  if (form.windows && !form.windows->direct && math != v1::PRODUCT_FP16X3 &&
-      math != v1::PRODUCT_FP16 && (math != v1::PRODUCT_TENSOR || !form.halves()))
+  if (IsDirect(form)) return DirectMisfit(form, math);
+  if (form.windows && math != v1::PRODUCT_FP16X3 && math != v1::PRODUCT_FP16 &&
+      (math != v1::PRODUCT_TENSOR || !form.halves()))
     return "it is not one of those that take windows of an image: PRODUCT_FP16X3, PRODUCT_FP16 "
            "and, of 16 bits as they are, PRODUCT_TENSOR";
   if (math == v1::PRODUCT_PLAIN) return "";
@@ -538,8 +535,9 @@ void Choose(const ContractForms& forms, const Target& target, v1::ContractKnobs&
   // What was set does not fit; the checks say so.
   if (knobs.windows() == 0) knobs.set_windows(1);
   if (knobs.math() == v1::PRODUCT_AUTO) knobs.set_math(v1::PRODUCT_PLAIN);
-  if (knobs.tile_m() == 0) knobs.set_tile_m(64);
-  if (knobs.tile_n() == 0) knobs.set_tile_n(64);
+  const Shape tile = IsDirect(forms.Of(knobs)) ? kDirectTiles[0] : Shape{64, 64};
+  if (knobs.tile_m() == 0) knobs.set_tile_m(tile.m);
+  if (knobs.tile_n() == 0) knobs.set_tile_n(tile.n);
   if (knobs.split() == 0) knobs.set_split(1);
   Complete(forms.Of(knobs), target, knobs);
 }
@@ -629,6 +627,15 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
              StrCat("contract.math is ", v1::ProductMath_Name(contract.math()), "; ", misfit));
   if (!check.status().ok()) return check.status();
   Choose(forms, target, contract);
+  // Where nothing fits what was set, what is there does not, either.
+  const ContractForm& chosen = forms.Of(contract);
+  check.That(chosen.status.ok(),
+             StrCat("contract.windows is ", contract.windows(), "; ", chosen.status.message()));
+  if (!check.status().ok()) return check.status();
+  const std::string unfit = Misfit(chosen, contract.math(), target);
+  check.That(unfit.empty(),
+             StrCat("contract.math is ", v1::ProductMath_Name(contract.math()), "; ", unfit));
+  if (!check.status().ok()) return check.status();
   const std::string wrong = Wrong(forms.Of(contract), contract, target);
   check.That(wrong.empty(), wrong);
   const v1::PrecisionKnobs& precision = resolved.precision();
