@@ -230,14 +230,15 @@ bool Judge::IsAlike(const Entry& a, const Entry& b) {
 }
 
 // Whether it never missed the tolerance, and the other one did in each case that both have met, as
-// many as there are at hand: of alike ones one may be lucky in some.
+// many as there are at hand, or as it has met so far: of alike ones one may be lucky in some.
 bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) const {
   int met = 0, missed = 0;
   for (const auto& [drawn, hashes] : entry.hashes) {
     met += other.hashes.count(drawn) > 0;
     missed += other.missed.count(drawn) > 0;
   }
-  return entry.missed.empty() && missed == met && missed >= cases_;
+  const int wanted = std::min(cases_, static_cast<int>(entry.hashes.size()));
+  return entry.missed.empty() && missed == met && missed >= std::max(1, wanted);
 }
 
 // Where chance has decided once, whoever is neither known to be nearer nor right wherever the other
