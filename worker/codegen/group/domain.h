@@ -87,6 +87,8 @@ struct RootPlace {
   int base = -1;
   // Not null: it is written at places that a table names, and `at` is of the scatter's axes.
   std::shared_ptr<const graph::Scatter> scatter;
+  // Of rows: some have no element, and `at` is beyond its axes there.
+  bool cropped = false;
 };
 
 // How the largest reduce (as elements: the first root) reads or writes memory along the axes.
@@ -141,9 +143,10 @@ absl::StatusOr<Domain> ElementsOf(const graph::Graph& graph, const std::vector<i
 // its roots do not have as many places each.
 absl::StatusOr<Domain> PlacesOf(const graph::Graph& graph, const std::vector<int>& roots,
                                 const InMemory& in_memory);
-// The group as stages. InvalidArgument says why it cannot be seen so.
+// The group as stages. InvalidArgument says why it cannot be seen so. `cropped`: roots may leave
+// rows out.
 absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
-                                const InMemory& in_memory);
+                                const InMemory& in_memory, bool cropped = false);
 // The group round its scan. InvalidArgument: it has none, or something else that combines, or a
 // root that does not use the scan point by point.
 absl::StatusOr<Domain> ScanOf(const graph::Graph& graph, const std::vector<int>& roots,

@@ -81,11 +81,72 @@ std::vector<std::vector<Index>> LinearOrders(const Domain& domain, bool row,
   return orders;
 }
 
+// The axis of which a coordinate is a digit, from some place before its first element on, and by
+// how much its steps count: v, v / n and v % n; of the latter n, else 0. nullopt: it is something
+// else.
+struct PartOfAxis {
+  int axis = -1;
+  int64_t before = 0, counts = 1, modulus = 0;
+};
+std::optional<PartOfAxis> PartOf(const Index& index, int axes) {
+  PartOfAxis part;
+  Index of = index;
+  if (index.terms().size() == 1 && index.constant() == 0 && index.terms()[0].coefficient == 1 &&
+      index.terms()[0].atom->inner) {
+    const Atom& atom = *index.terms()[0].atom;
+    of = *atom.inner;
+    (atom.kind == Atom::Kind::kDiv ? part.counts : part.modulus) = atom.divisor;
+  }
+  part.before = of.constant();
+  part.axis = PlainAxis(of - Index(part.before), axes);
+  return part.axis < 0 ? std::nullopt : std::optional<PartOfAxis>(part);
+}
+
 class Placer {
  public:
   Placer(const graph::Graph& graph, const InMemory& in_memory, const std::set<int>& placed,
          const Domain& domain)
       : graph_(graph), in_memory_(in_memory), placed_(placed), domain_(domain) {}
+
+  // Where a root lies that has not an element for each row: the digits of its axes are a reduce's
+  // axes, which may begin before it and go on behind it; nullopt: it does not lie so.
+  std::optional<std::vector<Index>> Cropped(int tensor) {
+    shape_ = graph_.tensors[tensor].shape;
+    const Node& node = graph_.nodes[graph_.tensors[tensor].node];
+    if (!node.map()) return std::nullopt;
+    Traced traced;
+    Trace(graph_, in_memory_, placed_, node, traced);
+    if (traced.stage_reads.empty()) return std::nullopt;
+    const auto& [stage, read] = traced.stage_reads[0];  // a kernel reads all where it reads this
+    const std::vector<int64_t>& of_stage = graph_.tensors[stage].shape;
+    const std::vector<Index>& producer = *PlaceOf(graph_.tensors[stage].node);
+    std::vector<std::vector<std::pair<int64_t, size_t>>> parts(shape_.size());
+    std::vector<std::optional<int64_t>> before(shape_.size());
+    for (size_t a = 0; a < read.size(); ++a) {
+      if (of_stage[a] == 1) continue;
+      const auto part = PartOf(read[a], static_cast<int>(shape_.size()));
+      if (!part || (part->modulus != 0 && part->modulus != of_stage[a]) || part->before < 0 ||
+          before[part->axis].value_or(part->before) != part->before)
+        return std::nullopt;
+      before[part->axis] = part->before;
+      parts[part->axis].emplace_back(part->counts, a);
+    }
+    std::vector<Index> at;
+    for (size_t axis = 0; axis < shape_.size(); ++axis) {
+      std::sort(parts[axis].begin(), parts[axis].end());
+      int64_t next = 1;
+      Index place;
+      for (const auto& [counts, a] : parts[axis]) {
+        if (counts != next) return std::nullopt;
+        place = place + producer[a] * counts;
+        next *= of_stage[a];
+      }
+      const int64_t first = before[axis].value_or(0);
+      if (next < first + shape_[axis]) return std::nullopt;
+      at.push_back(place - Index(first));
+    }
+    return at;
+  }
 
   // The ways in which a root may lie in the domain, the most telling first.
   std::vector<std::vector<Index>> Candidates(int tensor, Level level) {
@@ -211,9 +272,19 @@ std::vector<Level> LevelsOf(const Domain& domain, int64_t elements) {
 }
 
 absl::StatusOr<RootPlace> PlaceRoot(const graph::Graph& graph, const InMemory& in_memory,
-                                    const Domain& domain, int tensor, Placer& placer) {
+                                    const Domain& domain, int tensor, bool cropped,
+                                    Placer& placer) {
   const graph::Tensor& t = graph.tensors[tensor];
   const std::vector<Level> levels = LevelsOf(domain, t.elements());
+  if (levels.empty() && cropped && t.elements() < domain.kept()) {
+    if (const auto at = placer.Cropped(tensor)) {
+      Domain trial = domain;
+      trial.roots = {{tensor, Level::kRows, *at, -1, nullptr, /*cropped=*/true}};
+      auto built = BuildKernel(graph, trial, in_memory,
+                               [&](Values& values) { return PointFrame(domain, values); });
+      return built.ok() ? absl::StatusOr<RootPlace>(trial.roots[0]) : built.status();
+    }
+  }
   if (levels.empty()) {
     return absl::InvalidArgumentError(StrCat("root ", TensorName(graph, tensor), " has ",
                                              t.elements(), " elements, but its group works on ",
@@ -241,12 +312,12 @@ absl::StatusOr<RootPlace> PlaceRoot(const graph::Graph& graph, const InMemory& i
 }  // namespace
 
 absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
-                        const std::set<int>& placed, const std::vector<int>& roots,
+                        const std::set<int>& placed, const std::vector<int>& roots, bool cropped,
                         Domain& domain) {
   Placer placer(graph, in_memory, placed, domain);
   std::vector<RootPlace> places;
   for (int tensor : roots) {
-    auto place = PlaceRoot(graph, in_memory, domain, tensor, placer);
+    auto place = PlaceRoot(graph, in_memory, domain, tensor, cropped, placer);
     if (!place.ok()) return place.status();
     places.push_back(*std::move(place));
   }

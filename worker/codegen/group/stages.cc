@@ -108,7 +108,7 @@ Domain DomainAlong(const graph::Graph& graph, int primary, Reading reading) {
 // The domain, which has its axes and totals, with these reduces as its stages.
 absl::StatusOr<Domain> WithStages(const graph::Graph& graph, const std::vector<int>& roots,
                                   const InMemory& in_memory, const std::set<int>& stage_nodes,
-                                  Domain domain) {
+                                  Domain domain, bool cropped = false) {
   std::set<int> placed = stage_nodes;
   for (const TotalNode& total : domain.totals) placed.insert(total.node);
   for (int id : stage_nodes) {
@@ -118,7 +118,8 @@ absl::StatusOr<Domain> WithStages(const graph::Graph& graph, const std::vector<i
     domain.nodes.push_back(PlaceNode(graph, domain, id, ReadingOf(graph.nodes[id], own, graph)));
   }
   NumberStages(graph, in_memory, domain);
-  if (absl::Status s = PlaceRoots(graph, in_memory, placed, roots, domain); !s.ok()) return s;
+  const absl::Status s = PlaceRoots(graph, in_memory, placed, roots, cropped, domain);
+  if (!s.ok()) return s;
   auto built = BuildKernel(graph, domain, in_memory,
                            [&](Values& values) { return PointFrame(domain, values); });
   if (!built.ok()) return built.status();
@@ -169,7 +170,7 @@ std::optional<absl::StatusOr<Domain>> WithTotals(const graph::Graph& graph,
 }  // namespace
 
 absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
-                                const InMemory& in_memory) {
+                                const InMemory& in_memory, bool cropped) {
   const int primary = LargestReduce(graph, roots, in_memory);
   if (primary < 0) return absl::InvalidArgumentError("it has no reduce");
   const auto points = [&](const Node& node) {
@@ -190,9 +191,9 @@ absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int
   Traced traced;
   Trace(graph, in_memory, stages, graph.nodes[primary], traced);
   if (!traced.status.ok()) return traced.status;
-  auto domain =
-      WithStages(graph, roots, in_memory, stages,
-                 DomainAlong(graph, primary, ReadingOf(graph.nodes[primary], traced, graph)));
+  auto domain = WithStages(
+      graph, roots, in_memory, stages,
+      DomainAlong(graph, primary, ReadingOf(graph.nodes[primary], traced, graph)), cropped);
   // Of a group that has both ways of reducing, what stands in the way of both together tells most.
   if (!domain.ok() && !why.ok()) return why;
   return domain;

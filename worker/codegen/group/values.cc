@@ -56,6 +56,20 @@ absl::Status CheckLevels(const graph::Graph& graph, const Domain& domain, const 
   return absl::OkStatus();
 }
 
+// Whether coordinates are a tensor's; null: they always are.
+ValuePtr Inside(const std::vector<Index>& at, const std::vector<int64_t>& shape, Values& values) {
+  ValuePtr inside = nullptr;
+  for (size_t a = 0; a < at.size(); ++a) {
+    for (const Index& bound : {at[a], Index(shape[a] - 1) - at[a]}) {
+      const ValuePtr one = values.Compare(graph::Op::kLe, bound);
+      if (IsConst(one, 1)) continue;
+      inside =
+          inside == nullptr ? one : values.Op(graph::Op::kAnd, graph::DType::kBool, {inside, one});
+    }
+  }
+  return inside;
+}
+
 // A root at places that a table names, where it wins.
 absl::StatusOr<Kernel::Root> ScatteredRoot(const graph::Graph& graph, const RootPlace& root,
                                            const Frame& frame, Values& values, Inliner& inliner) {
@@ -202,10 +216,12 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
       continue;
     }
     const std::vector<Index> at = InFrame(root.at, frame);
-    auto value = inliner.Element(root.tensor, at);
+    const std::vector<int64_t>& shape = graph.tensors[root.tensor].shape;
+    const ValuePtr inside = root.cropped ? Inside(at, shape, values) : nullptr;
+    auto value = inside == nullptr ? inliner.Element(root.tensor, at)
+                                   : inliner.ElementUnder(root.tensor, at, inside);
     if (!value.ok()) return value.status();
-    kernel.roots.push_back(
-        {root.tensor, root.level, *value, Flatten(at, graph.tensors[root.tensor].shape)});
+    kernel.roots.push_back({root.tensor, root.level, *value, Flatten(at, shape), inside});
   }
   if (values.full()) {
     return absl::InvalidArgumentError(

@@ -239,6 +239,46 @@ TEST_CASE("an image of no one scale is multiplied in fp32", "[codegen]") {
   trials.Check();
 }
 
+// Of the places of all remainders the last ones are left out, or the first.
+const Case kCropped[] = {
+    {"transposed, with what comes behind",
+     {"input x: f32[2, 5, 6, 7] ~ normal", "input w: f32[5, 4, 3, 3] ~ normal",
+      "input b: f32[4] ~ normal", "input r: f32[2, 4, 13, 15] ~ normal",
+      "a: f32[n: 2, o: 4, i: 7, p: 2, j: 8, q: 2] = sum[c: 5, s: 2, t: 2](select(0 <= i - s and i "
+      "- s < 6 and 0 <= j - t and j - t < 7, x[n, c, i - s, j - t], 0.0) * select(p + 2 * s < 3 "
+      "and q + 2 * t < 3, w[c, o, p + 2 * s, q + 2 * t], 0.0))",
+      "v: f32[n: 2, o: 4, k: 13, l: 15] = a[n, o, k / 2, k % 2, l / 2, l % 2]",
+      "y: f32[n: 2, o: 4, k: 13, l: 15] = max(v[n, o, k, l] + b[o], 0.0) + r[n, o, k, l]",
+      "output y"}},
+    {"padded",
+     {"input x: f32[2, 5, 6, 7] ~ normal", "input w: f32[5, 4, 3, 3] ~ normal",
+      "input r: f32[2, 4, 12, 13] ~ normal",
+      "a: f32[n: 2, o: 4, i: 7, p: 2, j: 8, q: 2] = sum[c: 5, s: 2, t: 2](select(0 <= i - s and i "
+      "- s < 6 and 0 <= j - t and j - t < 7, x[n, c, i - s, j - t], 0.0) * select(p + 2 * s < 3 "
+      "and q + 2 * t < 3, w[c, o, p + 2 * s, q + 2 * t], 0.0))",
+      "v: f32[n: 2, o: 4, k: 12, l: 13] = a[n, o, (k + 1) / 2, (k + 1) % 2, (l + 1) / 2, (l + 1) % "
+      "2]",
+      "y: f32[n: 2, o: 4, k: 12, l: 13] = v[n, o, k, l] * r[n, o, k, l]", "output y"}},
+};
+
+TEST_CASE("places that are left out are not finished", "[codegen]") {
+  Trials trials;
+  for (const auto& [knobs, tolerance] :
+       {std::pair("contract {}", kFull),
+        {"contract { math: PRODUCT_PLAIN windows: 1 }", kFull},
+        {"contract { math: PRODUCT_PLAIN windows: 2 }", kFull},
+        {"contract { math: PRODUCT_FP16X3 windows: 1 }", kFull},
+        {"contract { math: PRODUCT_FP16X3 windows: 2 }", kFull},
+        {"contract { math: PRODUCT_FP16 windows: 2 ties: 2 }", kElevenBits}}) {
+    for (const Case& c : kCropped) {
+      for (const bool special : {false, true}) trials.Add(c, knobs, tolerance, special);
+    }
+  }
+  trials.Check();
+  for (const Case& c : kCropped)
+    CHECK(FirstSchedule(ParseOrDie(c.graph), TestTarget()).groups_size() == 1);
+}
+
 TEST_CASE("a product that is of no image's windows says so", "[codegen]") {
   const graph::Graph graph = ParseOrDie(kOneTap.graph);
   const auto plan = Lower(graph, ScheduleOf(graph, "contract { windows: 2 }"), TestTarget());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/glue.h"
@@ -134,7 +135,21 @@ const EndSums& EndSumsOf(const Analysis& group) {
 
 const absl::StatusOr<Domain>& ProductDomainOf(const Analysis& group) {
   const EndSums& sums = EndSumsOf(group);
-  if (sums.summed < 0) return group.stages();
+  if (sums.summed < 0) {
+    const int reduce = group.largest_reduce();
+    const graph::Graph& graph = group.graph();
+    const auto is_cropped = [&](int root) {
+      return graph.tensors[root].elements() < Product(graph.nodes[reduce].axes);
+    };
+    if (group.stages().ok() || reduce < 0 || !absl::c_any_of(group.roots(), is_cropped))
+      return group.stages();
+    // Of a transposed convolution's places the last may be left out.
+    const auto& cropped = group.Derived<absl::StatusOr<Domain>>(
+        "product cropped", std::function<absl::StatusOr<Domain>()>([&] {
+          return StagesOf(graph, group.roots(), group.in_memory(), /*cropped=*/true);
+        }));
+    return cropped.ok() ? cropped : group.stages();
+  }
   return group.Derived<absl::StatusOr<Domain>>(
       "product with sums", std::function<absl::StatusOr<Domain>()>([&] {
         return StagesOf(group.graph(), sums.core, group.in_memory());
