@@ -2,9 +2,9 @@
 // and on the host: sums of products of windows of an image (contract_windows.cuh) with filters, in fp32.
 //
 // A block of 128 threads has a box of places of one image. What its windows have of some channels is brought into shared memory
-// (once, where that are all channels), lines along the innermost axis; a thread has PLACES neighbours along that axis and FILTERS filters, so that an element that
-// it reads is multiplied with as many filters and, where windows overlap, for as many places, from registers. Filters come some at
-// a time, likewise.
+// (once, where these are all), lines along the innermost axis; a thread has PLACES neighbours along that axis and FILTERS filters,
+// so that an element that it reads is multiplied with as many filters and, where windows overlap, for as many places, from
+// registers. Filters come some at a time, likewise.
 #pragma once
 
 #include <warpsmith/contract_windows.cuh>
@@ -40,7 +40,6 @@ struct DirectContract {
   static constexpr int kLinesDeep = (C::kDeep - 1) * D::kStep + (D::kTaps - 1) * D::kMove + 1;
   static constexpr int kPlane = kLinesDown * kPitch, kChannel = kLinesDeep * kPlane;
   static constexpr int kImage = C::kChannels * kChannel, kWeights = C::kChannels * kTaps * C::kFilters;
-  static constexpr int kSharedBytes = (kImage + kWeights) * sizeof(Sum);
   static constexpr int kPieces = (kAllChannels + C::kChannels - 1) / C::kChannels;   // of channels
   static constexpr int kTurns = (static_cast<int>(G::kM) + C::kFilters - 1) / C::kFilters;
   static constexpr int kTilesAcross = (W::kPlaces + C::kAcross * C::kPlaces - 1) / (C::kAcross * C::kPlaces);

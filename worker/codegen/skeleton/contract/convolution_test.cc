@@ -287,5 +287,38 @@ TEST_CASE("a product that is of no image's windows says so", "[codegen]") {
                           "contract.windows is 2; neither operand is windows of an image"));
 }
 
+TEST_CASE("windows that cannot be read as they are say so", "[codegen]") {
+  struct Refused {
+    const char* graph;  // which of kWindows
+    const char* knobs;
+    const char* why;
+  };
+  const Refused all[] = {
+      {"of stride 3 and dilation 2", "contract { math: PRODUCT_PLAIN windows: 2 }",
+       "its windows are strided and their taps apart"},
+      // Nothing fits that tile.
+      {"of stride 3 and dilation 2", "contract { windows: 2 tile_m: 16 tile_n: 128 }",
+       "its windows are strided and their taps apart"},
+      {"of many channels, padded",
+       "precision { accumulator: ACCUMULATOR_F64 } contract { math: PRODUCT_PLAIN windows: 2 }",
+       "no totals in fp64"},
+      {"of many channels, padded", "contract { math: PRODUCT_PLAIN windows: 2 tile_n: 64 }",
+       "a warp has 128 or 256 places"},
+      {"of many channels, padded", "contract { math: PRODUCT_PLAIN windows: 2 split: 2 }",
+       "contract.stages, cluster and split are 1"},
+  };
+  for (const Refused& refused : all) {
+    INFO(refused.graph << ", " << refused.knobs);
+    const Case* const found = std::find_if(std::begin(kWindows), std::end(kWindows), [&](auto& c) {
+      return std::string(c.what) == refused.graph;
+    });
+    REQUIRE(found != std::end(kWindows));
+    const graph::Graph graph = ParseOrDie(found->graph);
+    const auto plan = Lower(graph, ScheduleOf(graph, refused.knobs), TestTarget());
+    INFO(plan.status().message());
+    CHECK(absl::StrContains(plan.status().message(), refused.why));
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen

@@ -66,7 +66,7 @@ constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {6
                                  {32, 32},   {16, 64},  {64, 16},  {16, 128}, {128, 16}, {16, 256},
                                  {256, 16},  {32, 16},  {16, 32},  {16, 16}};
 // Filters of a thread, at the most, and places of a warp.
-constexpr Shape kDirectTiles[] = {{16, 128}, {32, 128}, {16, 256}};
+constexpr Shape kDirectTiles[] = {{16, 128}, {16, 256}};
 // The smallest first: where memory alone counts, the rest of the others would be padding.
 constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
                                   {64, 64},   {64, 128},  {128, 64}, {64, 256},
@@ -505,6 +505,9 @@ bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target
 bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
   const bool seen = math == v1::PRODUCT_FP16 || (math == v1::PRODUCT_FP8 && !form.coarse);
   const bool pieces = math == v1::PRODUCT_FEW && std::min(form.m, form.n) > kMostFew;
+  // Filters that fill a group's rows: of three products of 8 channels tensor cores were quicker.
+  if (IsDirect(form) && form.m >= kGroupRows && OnTensorCores(v1::PRODUCT_FP16X3, target))
+    return false;
   return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target) &&
          !(pieces && OnTensorCores(v1::PRODUCT_TENSOR, target));
 }
