@@ -3,10 +3,15 @@
 //   s[m, n] = sum[k](a[m, k] * b[n, k])           w[k] = sum[n](c[n] * b[n, k])
 //   t[m] = sum[n](c[n] * s[m, n] + d[n])    ->    t[m] = sum[k](a[m, k] * w[k]) + sum[n](d[n])
 //
-// Where that factor is zero outside of a part that each k moves within n, its sum is the same for
-// all (the mean of a transposed convolution, over all of its places):
+// Both factors are summed where what it is over is of one or the other. Where a factor is zero
+// outside of a part that each k moves within n, its sum is the same for all (the mean of a
+// transposed convolution, over all of its places):
 //
 //   b[n, k] = 0 <= n - k < N ? x[n - k] : 0 ->    w = sum[n < N](x[n])
+//
+// and where others of its variables are of a place alone, the sum is of places:
+//
+//   b[n, m, k] = x[n, m + k]                ->    w[p] = sum[n](x[n, p]), read at p = m + k
 //
 // sum_of_products: a sum of products of which each is weighed is one product over both.
 //
@@ -16,215 +21,46 @@
 //
 // What stands between the two is linear in the product; it rounds to no narrower type.
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/graph/affine.h"
+#include "worker/codegen/rewrite/linear.h"
 #include "worker/codegen/rewrite/rule.h"
+#include "worker/codegen/rewrite/windows.h"
 
 namespace warpsmith::codegen {
 
 namespace {
 
-using absl::StrCat;
 using graph::DType;
 using graph::ExprPtr;
 using graph::Graph;
 using graph::Node;
 using graph::Op;
 
-// An expression as factor * product + rest; null: 0.
-struct Linear {
-  ExprPtr factor, rest;
+// A factor of the product and what is summed of it. Its places: variables of the sum, and where
+// the product reads it for them.
+struct Side {
+  struct Place {
+    int variable;
+    ExprPtr at;    // of the product's variables
+    int64_t low;   // what the variable is 0 at
+    bool outside;  // `at` may be outside of the sum's places, where there is nothing
+  };
+  ExprPtr factor, value;
+  std::set<int> of, over;  // variables of the sum, and of what it is over; `over` empty: no sum
+  std::vector<Place> places;
 };
 
-ExprPtr Plus(Op op, const ExprPtr& a, const ExprPtr& b) {
-  if (b == nullptr) return a;
-  if (a != nullptr) return graph::Binary(op, a, b);
-  return op == Op::kAdd ? b : graph::Unary(Op::kNeg, b);
-}
-ExprPtr Scaled(Op op, const ExprPtr& a, const ExprPtr& by) {
-  return a == nullptr ? nullptr : graph::Binary(op, a, by);
-}
-
-// The load of a sum, `product`, that the expression is linear in. `e` is inlined.
-class Reader {
- public:
-  Reader(int product, DType type) : product_(product), type_(type) {}
-  const ExprPtr& load() const { return load_; }  // null: there is none
-
-  std::optional<Linear> Read(const ExprPtr& e) {
-    if (e->type != type_) return Without(e);
-    switch (e->op) {
-      case Op::kLoad:
-        if (e->tensor != product_) return Without(e);
-        if (load_ != nullptr && !graph::Same(load_, e)) return std::nullopt;
-        load_ = e;
-        return Linear{graph::Const(type_, 1), nullptr};
-      case Op::kAdd:
-      case Op::kSub: {
-        const auto a = Read(e->args[0]), b = Read(e->args[1]);
-        if (!a || !b) return std::nullopt;
-        return Linear{Plus(e->op, a->factor, b->factor), Plus(e->op, a->rest, b->rest)};
-      }
-      case Op::kNeg: {
-        const auto a = Read(e->args[0]);
-        if (!a) return std::nullopt;
-        return Linear{a->factor == nullptr ? nullptr : graph::Unary(Op::kNeg, a->factor),
-                      a->rest == nullptr ? nullptr : graph::Unary(Op::kNeg, a->rest)};
-      }
-      case Op::kMul:
-      case Op::kDiv: {
-        const auto a = Read(e->args[0]), b = Read(e->args[1]);
-        if (!a || !b || (a->factor != nullptr && b->factor != nullptr)) return std::nullopt;
-        if (b->factor == nullptr) {
-          if (b->rest == nullptr) return std::nullopt;
-          return Linear{Scaled(e->op, a->factor, b->rest), Scaled(e->op, a->rest, b->rest)};
-        }
-        if (e->op == Op::kDiv || a->rest == nullptr) return std::nullopt;
-        return Linear{Scaled(e->op, b->factor, a->rest), Scaled(e->op, b->rest, a->rest)};
-      }
-      default:
-        return Without(e);
-    }
-  }
-
- private:
-  bool Reads(const ExprPtr& e) const {
-    if (e->op == Op::kLoad && e->tensor == product_) return true;
-    return std::any_of(e->args.begin(), e->args.end(),
-                       [this](const ExprPtr& arg) { return Reads(arg); });
-  }
-  std::optional<Linear> Without(const ExprPtr& e) const {
-    return Reads(e) ? std::nullopt : std::optional<Linear>(Linear{nullptr, e});
-  }
-
-  const int product_;
-  const DType type_;
-  ExprPtr load_;
+struct Found {
+  LinearSum sum;
+  Side sides[2];
 };
 
-// The sum and the product, in the sum's variables: its axes, those that it sums over, and then
-// those that the product does.
-struct Sums {
-  std::vector<graph::Axis> kept, over, k;
-  ExprPtr a, b, factor, rest;  // of each term: a * factor * b, and rest
-  double product = 0;          // elements of the product
-
-  int64_t Extent(int variable) const {
-    const int first_over = static_cast<int>(kept.size()),
-              first_k = first_over + static_cast<int>(over.size());
-    return variable < first_over ? kept[variable].extent
-           : variable < first_k  ? over[variable - first_over].extent
-                                 : k[variable - first_k].extent;
-  }
-  // Elements of what has these variables.
-  double Elements(const std::set<int>& variables) const {
-    double elements = 1;
-    for (int v : variables) elements *= static_cast<double>(Extent(v));
-    return elements;
-  }
-  // Whether something is of what is summed over.
-  bool Moves(const std::set<int>& variables) const {
-    const int first = static_cast<int>(kept.size()), last = first + static_cast<int>(over.size());
-    return std::any_of(variables.begin(), variables.end(),
-                       [&](int v) { return v >= first && v < last; });
-  }
-};
-
-// Where one factor of the product is summed over, and the other stays.
-struct Found : Sums {
-  ExprPtr stays, moves;
-  std::set<int> of_weights;                // variables beside `over` that factor * moves has
-  std::vector<graph::Axis> over_of_moves;  // `over`, as far as moves is anything there
-};
-
-std::set<int> VariablesOf(const ExprPtr& e) {
-  std::set<int> of;
-  CollectVariables(e, of);
-  return of;
-}
-
-bool StillNeeded(const Graph& graph, int tensor, int without) {
-  std::set<int> seen;
-  std::vector<int> left = graph.outputs;
-  for (const auto& update : graph.updates) left.push_back(update.value);
-  while (!left.empty()) {
-    const int t = left.back();
-    left.pop_back();
-    if (t == tensor) return true;
-    const int node = graph.tensors[t].node;
-    if (!seen.insert(t).second || node < 0 || node == without) continue;
-    for (int read : graph::LoadedTensors(graph.nodes[node].value)) left.push_back(read);
-  }
-  return false;
-}
-
-// Tensors that are sums, in the order in which the expression reads them.
-void CollectSums(const Graph& graph, const ExprPtr& e, std::vector<int>& sums) {
-  if (e->op == Op::kLoad) {
-    const int node = graph.tensors[e->tensor].node;
-    if (node >= 0 && graph.nodes[node].reduce &&
-        graph.nodes[node].combiner == graph::Combiner::kSum &&
-        std::count(sums.begin(), sums.end(), e->tensor) == 0)
-      sums.push_back(e->tensor);
-  }
-  for (const ExprPtr& arg : e->args) CollectSums(graph, arg, sums);
-}
-
-// Node `id` as a sum of what is linear in `product`, whose value nobody else needs; `value`: of the
-// node, inlined.
-std::optional<Sums> Read(const Graph& graph, int id, const ExprPtr& value, int product) {
-  const Node& sum = graph.nodes[id];
-  Reader reader(product, value->type);
-  const auto linear = reader.Read(value);
-  if (!linear || reader.load() == nullptr || linear->factor == nullptr) return std::nullopt;
-  const Node& multiplies = graph.nodes[graph.tensors[product].node];
-  const ExprPtr term = Inlined(graph, multiplies.value);
-  if (term == nullptr || term->op != Op::kMul || StillNeeded(graph, product, id))
-    return std::nullopt;
-  Sums found;
-  found.kept = sum.axes;
-  found.over = sum.reduce_axes;
-  found.k = multiplies.reduce_axes;
-  std::vector<ExprPtr> variables = reader.load()->args;
-  for (size_t i = 0; i < found.k.size(); ++i)
-    variables.push_back(graph::Index(static_cast<int>(found.kept.size() + found.over.size() + i)));
-  found.a = graph::Substitute(term->args[0], variables);
-  found.b = graph::Substitute(term->args[1], variables);
-  found.factor = linear->factor;
-  found.rest = linear->rest;
-  found.product = static_cast<double>(Span(multiplies.axes));
-  return found;
-}
-
-// The first of the products that a sum is made of for which `as` gives something.
-template <class T, class As>
-std::optional<T> FirstOf(const Graph& graph, int id, const As& as) {
-  const Node& sum = graph.nodes[id];
-  if (!sum.reduce || sum.combiner != graph::Combiner::kSum ||
-      (sum.value->type != DType::kF32 && sum.value->type != DType::kF64))
-    return std::nullopt;
-  const ExprPtr value = Inlined(graph, sum.value);
-  if (value == nullptr) return std::nullopt;
-  std::vector<int> products;
-  CollectSums(graph, value, products);
-  for (int product : products) {
-    const auto sums = Read(graph, id, value, product);
-    if (!sums) continue;
-    if (auto found = as(*sums)) return found;
-  }
-  return std::nullopt;
-}
-
-ExprPtr Replaced(const ExprPtr& e, const ExprPtr& what, const ExprPtr& by) {
-  if (graph::Same(e, what)) return by;
-  if (e->args.empty()) return e;
-  auto copy = std::make_shared<graph::Expr>(*e);
-  for (ExprPtr& arg : copy->args) arg = Replaced(arg, what, by);
-  return copy;
+bool IsZeroElsewhere(const ExprPtr& e) {
+  return e->op == Op::kSelect && e->args[2]->op == Op::kConst && e->args[2]->number == 0;
 }
 
 // Where something is read by the variable; null: nowhere.
@@ -236,185 +72,241 @@ ExprPtr PlaceBy(const ExprPtr& e, int variable) {
   return nullptr;
 }
 
-// Where what moves is read at over[i] and something more of K, and all that it is not zero at is
-// summed for each k: the sum is over its own places, and none of K's.
-void StandStill(Found& found, size_t i) {
-  const int v = static_cast<int>(found.kept.size() + i),
-            first_k = static_cast<int>(found.kept.size() + found.over.size()),
-            own = first_k + static_cast<int>(found.k.size());  // one variable more, its own place
-  const ExprPtr place = PlaceBy(found.moves, v);
-  if (place == nullptr) return;
-  const auto affine = graph::AsAffine(place, own);
-  if (!affine || affine->coefficients[v] != 1) return;
-  const ExprPtr moves = Replaced(found.moves, place, graph::Index(own));
-  std::set<int> left = VariablesOf(moves), by;  // by: what it is moved by
-  CollectVariables(found.factor, left);
+// A side whose place `at` is a variable of its own, `own`; its range, as far as the side is
+// anything there. nullopt: some of what makes the place, but for `may_stay`, stands elsewhere.
+struct Moved {
+  ExprPtr factor;
+  graph::Affine affine;
+  graph::Interval all, there;  // of the place, and where the side may be something
+};
+std::optional<Moved> MovedTo(const LinearSum& sum, const Side& side, const ExprPtr& at, int own) {
+  const auto affine = graph::AsAffine(at, own);
+  if (!affine) return std::nullopt;
+  Moved moved{Replaced(side.factor, at, graph::Index(own)), *affine, {}, {}};
+  std::vector<graph::Interval> ranges = sum.Ranges();
+  const auto all = graph::BoundsOf(at, ranges);
+  if (!all) return std::nullopt;
+  moved.all = *all;
+  ranges.resize(own);
+  ranges.push_back(*all);
+  if (IsZeroElsewhere(moved.factor)) graph::Narrow(moved.factor->args[0], true, ranges);
+  moved.there = ranges[own];
+  if (moved.there.high < moved.there.low) return std::nullopt;
+  return moved;
+}
+
+// The side's variables once `moved` stands for its factor.
+std::set<int> Left(const LinearSum& sum, const Side& side, const ExprPtr& moved) {
+  std::set<int> left = VariablesOf(moved);
+  if (side.value != side.factor) CollectVariables(sum.factor, left);
+  return left;
+}
+
+void Become(Side& side, const LinearSum& sum, const Moved& moved, int own) {
+  std::vector<ExprPtr> to(own + 1);
+  to[own] =
+      graph::Binary(Op::kAdd, graph::Index(own), graph::ConstInt(DType::kI64, moved.there.low));
+  const bool weighed = side.value != side.factor;
+  side.factor = graph::Substitute(moved.factor, to);
+  side.value = weighed ? sum.Weighed(side.factor) : side.factor;
+}
+
+// Where a side is read at `v`, which it is summed over, and something more of K, and all that it is
+// not zero at is summed for each k: the sum is over its own places, and none of K's.
+void StandStill(LinearSum& sum, Side& side, int v) {
+  const ExprPtr at = PlaceBy(side.factor, v);
+  if (at == nullptr) return;
+  const int own = static_cast<int>(sum.axes.size());
+  const auto moved = MovedTo(sum, side, at, own);
+  if (!moved || moved->affine.coefficients[v] != 1 || !IsZeroElsewhere(moved->factor)) return;
+  const std::set<int> left = Left(sum, side, moved->factor), k = sum.K();
+  std::set<int> by;
   for (int u = 0; u < own; ++u) {
-    if (affine->coefficients[u] == 0 || u == v) continue;
+    if (moved->affine.coefficients[u] == 0 || u == v) continue;
+    if (k.count(u) == 0 || left.count(u) > 0) return;
     by.insert(u);
-    if (u < first_k || left.count(u) > 0) return;
   }
-  const bool is_zero_elsewhere =
-      moves->op == Op::kSelect && moves->args[2]->op == Op::kConst && moves->args[2]->number == 0;
-  if (by.empty() || left.count(v) > 0 || !is_zero_elsewhere) return;
-  std::vector<graph::Interval> ranges;
-  for (int u = 0; u < own; ++u) ranges.push_back({0, found.Extent(u) - 1});
-  const int64_t last = ranges[v].high;
-  ranges[v] = {0, 0};
-  const auto first = graph::BoundsOf(place, ranges);
-  if (!first) return;
-  ranges.push_back({first->low, first->high + last});
-  graph::Narrow(moves->args[0], true, ranges);
-  const graph::Interval there = ranges[own];
-  if (there.high < there.low || first->high > there.low || first->low + last < there.high) return;
-  std::vector<ExprPtr> variables(own + 1);
-  variables[own] =
-      graph::Binary(Op::kAdd, graph::Index(v), graph::ConstInt(DType::kI64, there.low));
-  found.moves = graph::Substitute(moves, variables);
-  found.over_of_moves[i].extent = there.high - there.low + 1;
-  for (int u : by) found.of_weights.erase(u);
+  if (by.empty() || left.count(v) > 0) return;
+  // The place at v = 0 and at the last, whatever it is moved by.
+  const int64_t last = sum.axes[v].extent - 1;
+  const graph::Interval first = {moved->all.low, moved->all.high - last};
+  if (first.high > moved->there.low || first.low + last < moved->there.high) return;
+  Become(side, sum, *moved, sum.Add(moved->there.high - moved->there.low + 1));
+  side.over.erase(v);
+  side.over.insert(own);
+  for (int u : by) side.of.erase(u);
+}
+
+// Makes one variable of those that a place alone is of.
+void Gather(LinearSum& sum, Side& side, int v) {
+  const ExprPtr at = PlaceBy(side.factor, v);
+  if (at == nullptr) return;
+  const int own = static_cast<int>(sum.axes.size());
+  const auto moved = MovedTo(sum, side, at, own);
+  if (!moved) return;
+  const std::set<int> left = Left(sum, side, moved->factor);
+  std::set<int> by;
+  for (int u = 0; u < own; ++u) {
+    if (moved->affine.coefficients[u] == 0) continue;
+    if (side.of.count(u) == 0 || left.count(u) > 0) return;
+    by.insert(u);
+  }
+  const int64_t places = moved->there.high - moved->there.low + 1;
+  if (by.size() < 2 || static_cast<double>(places) >= sum.Span(by)) return;
+  Become(side, sum, *moved, sum.Add(places));
+  for (int u : by) side.of.erase(u);
+  side.of.insert(own);
+  side.places.push_back({own, at, moved->there.low,
+                         moved->all.low < moved->there.low || moved->there.high < moved->all.high});
+}
+
+// What is summed of which factor; nullopt where that is not told apart.
+std::optional<Found> Sides(const LinearSum& sum) {
+  Found found{sum, {}};
+  const ExprPtr factors[2] = {sum.a, sum.b};
+  const std::set<int> over = sum.Over(), of_factor = VariablesOf(sum.factor);
+  for (int i = 0; i < 2; ++i) {
+    found.sides[i].factor = found.sides[i].value = factors[i];
+    found.sides[i].of = VariablesOf(factors[i]);
+  }
+  const auto moves = [&](const std::set<int>& of, int v) { return of.count(v) > 0; };
+  double span[2] = {1, 1};
+  bool may_weigh[2] = {true, true};
+  for (int v : over) {
+    if (moves(found.sides[0].of, v) && moves(found.sides[1].of, v)) return std::nullopt;
+    for (int i = 0; i < 2; ++i) {
+      if (!moves(found.sides[i].of, v)) continue;
+      span[i] *= static_cast<double>(sum.axes[v].extent);
+      if (moves(of_factor, v)) may_weigh[1 - i] = false;
+    }
+  }
+  const int most = span[0] > span[1] ? 0 : 1, weighs = may_weigh[most] ? most : 1 - most;
+  if (!may_weigh[weighs]) return std::nullopt;
+  Side& weighed = found.sides[weighs];
+  weighed.value = sum.Weighed(weighed.factor);
+  if (weighed.value != weighed.factor) CollectVariables(sum.factor, weighed.of);
+  for (int v : over) {
+    if (!moves(found.sides[0].of, v) && !moves(found.sides[1].of, v)) return std::nullopt;
+  }
+  for (Side& side : found.sides) {
+    for (int v : over) {
+      if (side.of.erase(v) > 0) side.over.insert(v);
+    }
+    // All of K, whether the factor has it or not.
+    for (int v : sum.K()) side.of.insert(v);
+  }
+  return found;
+}
+
+struct Way {
+  Found found;
+  double cost;
+};
+
+std::optional<Way> FindWay(const LinearSum& sum) {
+  auto found = Sides(sum);
+  if (!found) return std::nullopt;
+  double terms = 0, elements = 0;
+  for (Side& side : found->sides) {
+    if (side.over.empty()) continue;
+    for (int v : sum.Over()) {
+      if (side.over.count(v) > 0) StandStill(found->sum, side, v);
+    }
+    for (int v : std::set<int>(side.of)) Gather(found->sum, side, v);
+    elements += found->sum.Span(side.of);
+    terms += found->sum.Span(side.of) * found->sum.Span(side.over);
+  }
+  const double products = sum.Span(sum.Kept()) * sum.Span(sum.K());
+  if (kGain * (terms + products) >= sum.product * sum.Span(sum.K())) return std::nullopt;
+  return Way{*std::move(found), WaysCost(elements, terms, products)};
 }
 
 std::optional<Found> Find(const Graph& graph, int id) {
-  return FirstOf<Found>(graph, id, [](const Sums& sums) -> std::optional<Found> {
-    const std::set<int> of_a = VariablesOf(sums.a), of_b = VariablesOf(sums.b);
-    if (sums.Moves(of_a) == sums.Moves(of_b)) return std::nullopt;
-    Found found;
-    static_cast<Sums&>(found) = sums;
-    found.moves = sums.Moves(of_a) ? sums.a : sums.b;
-    found.stays = sums.Moves(of_a) ? sums.b : sums.a;
-    const int kept = static_cast<int>(found.kept.size()),
-              over = static_cast<int>(found.over.size());
-    found.of_weights = VariablesOf(found.moves);
-    CollectVariables(found.factor, found.of_weights);
-    for (int v = kept; v < kept + over; ++v) {
-      if (found.of_weights.erase(v) == 0) return std::nullopt;
-    }
-    // All of K, whether the factor has it or not.
-    for (size_t i = 0; i < found.k.size(); ++i)
-      found.of_weights.insert(kept + over + static_cast<int>(i));
-    found.over_of_moves = found.over;
-    for (size_t i = 0; i < found.over.size(); ++i) StandStill(found, i);
-    const double k = static_cast<double>(Span(found.k)), now = found.product * k,
-                 weights = static_cast<double>(Span(found.over_of_moves)) *
-                           found.Elements(found.of_weights),
-                 then = weights + static_cast<double>(Span(found.kept)) * k;
-    return 2 * then < now ? std::optional<Found>(found) : std::nullopt;
-  });
+  const auto windows = CostOfWindows(graph, id);
+  for (const LinearSum& sum : LinearSumsOf(graph, id)) {
+    auto way = FindWay(sum);
+    if (way && (!windows || way->cost <= *windows)) return std::move(way->found);
+  }
+  return std::nullopt;
 }
 
 bool Applies(const Graph& graph, int node) { return Find(graph, node).has_value(); }
 
-// Axes with names that tell them apart.
-std::vector<graph::Axis> Named(std::vector<graph::Axis> axes, const std::string& letter) {
-  for (size_t i = 0; i < axes.size(); ++i) axes[i].name = StrCat(letter, i);
-  return axes;
-}
-
 Graph Apply(const Graph& before, int id) {
   const Found found = *Find(before, id);
-  Graph graph = before;
-  const Node whole = graph.nodes[id];
-  const std::string& name = before.tensors[whole.outputs[0]].name;
-  const DType type = whole.value->type;
-  const int kept = static_cast<int>(found.kept.size()), over = static_cast<int>(found.over.size());
-  // A sum of `value`, in the variables of Found, with the axes `of` of those; `along`: the first of
-  // the variables that it sums over.
-  const auto sum = [&](const std::string& part, const std::set<int>& of,
-                       const std::vector<graph::Axis>& reduced, int along, const ExprPtr& value) {
-    std::vector<ExprPtr> variables(kept + over + found.k.size());
-    Node node;
-    node.reduce = true;
-    for (int v : of) {
-      variables[v] = graph::Index(static_cast<int>(node.axes.size()));
-      node.axes.push_back(v < kept ? found.kept[v] : found.k[v - kept - over]);
+  Replacement replacement(before, id, found.sum);
+  ExprPtr values[2];
+  for (int i = 0; i < 2; ++i) {
+    const Side& side = found.sides[i];
+    values[i] = side.value;
+    if (side.over.empty()) continue;
+    values[i] = replacement.Sum("weights", side.of, side.over, side.value);
+    std::vector<ExprPtr> to(found.sum.axes.size());
+    ExprPtr inside;
+    for (const Side::Place& place : side.places) {
+      const auto low = graph::ConstInt(DType::kI64, place.low);
+      to[place.variable] = graph::Binary(Op::kSub, place.at, low);
+      if (!place.outside) continue;
+      const auto end =
+          graph::ConstInt(DType::kI64, place.low + found.sum.axes[place.variable].extent);
+      for (const ExprPtr& condition :
+           {graph::Binary(Op::kLe, low, place.at), graph::Binary(Op::kLt, place.at, end)})
+        inside = inside == nullptr ? condition : graph::Binary(Op::kAnd, inside, condition);
     }
-    for (size_t i = 0; i < reduced.size(); ++i)
-      variables[along + i] = graph::Index(static_cast<int>(of.size() + i));
-    for (ExprPtr& variable : variables) {
-      if (variable == nullptr) variable = graph::ConstInt(DType::kI64, 0);  // it has none
-    }
-    node.axes = Named(node.axes, "i");
-    node.reduce_axes = Named(reduced, "r");
-    node.value = graph::Substitute(value, variables);
-    graph::Tensor tensor;
-    tensor.name = Fresh(graph, StrCat(name, ".", part));
-    tensor.type = type;
-    for (const graph::Axis& axis : node.axes) tensor.shape.push_back(axis.extent);
-    node.outputs = {static_cast<int>(graph.tensors.size())};
-    graph.tensors.push_back(tensor);
-    return node;
-  };
-  const auto load = [&](const Node& node, const std::set<int>& of) {
-    std::vector<ExprPtr> at;
-    for (int v : of) at.push_back(graph::Index(v));
-    return graph::Load(graph, node.outputs[0], at);
-  };
-  std::vector<Node> nodes;
-  nodes.push_back(sum("weights", found.of_weights, found.over_of_moves, kept,
-                      graph::Binary(Op::kMul, found.factor, found.moves)));
-  std::set<int> all;
-  for (int v = 0; v < kept; ++v) all.insert(v);
-  nodes.push_back(sum("product", all, found.k, kept + over,
-                      graph::Binary(Op::kMul, found.stays, load(nodes[0], found.of_weights))));
-  ExprPtr value = load(nodes[1], all);
-  if (found.rest != nullptr) {
-    std::set<int> of;
-    CollectVariables(found.rest, of);
-    for (int v = kept; v < kept + over; ++v) of.erase(v);
-    nodes.push_back(sum("rest", of, found.over, kept, found.rest));
-    value = graph::Binary(Op::kAdd, value, load(nodes[2], of));
+    values[i] = graph::Substitute(values[i], to);
+    if (inside != nullptr)
+      values[i] = graph::Select(inside, values[i], graph::Const(values[i]->type, 0));
   }
-  Node& now = graph.nodes[id];
-  now.reduce = false;
-  now.reduce_axes.clear();
-  now.value = value;
-  graph.nodes.insert(graph.nodes.begin() + id, nodes.begin(), nodes.end());
-  RenumberProducers(graph);
-  return graph;
+  return replacement.Done(replacement.Sum("product", found.sum.Kept(), found.sum.K(),
+                                          graph::Binary(Op::kMul, values[0], values[1])));
 }
 
 // A sum over both that multiplies no more often than the product did; that a factor with its
-// weights is larger than it was is less than the product, which is not written.
-std::optional<Sums> FindOne(const Graph& graph, int id) {
-  return FirstOf<Sums>(graph, id, [](const Sums& sums) -> std::optional<Sums> {
-    if (sums.rest != nullptr) return std::nullopt;
-    const double all = static_cast<double>(Span(sums.kept)) * static_cast<double>(Span(sums.over));
-    if (all > sums.product) return std::nullopt;
-    const std::set<int> of_a = VariablesOf(sums.a), of_b = VariablesOf(sums.b);
-    if (!sums.Moves(of_a) && !sums.Moves(of_b)) return std::nullopt;
-    // Rows that one factor has and columns that the other has stay.
-    const auto keeps = [&](const std::set<int>& of, const std::set<int>& other) {
-      return std::any_of(of.begin(), of.end(), [&](int v) {
-        return v < static_cast<int>(sums.kept.size()) && other.count(v) == 0;
-      });
-    };
-    if (!keeps(of_a, of_b) || !keeps(of_b, of_a)) return std::nullopt;
-    // Elements that a factor with its weights has more than it had.
-    const auto more = [&](std::set<int> variables) {
-      const double alone = sums.Elements(variables);
-      CollectVariables(sums.factor, variables);
-      return sums.Elements(variables) - alone;
-    };
-    Sums one = sums;
-    if (more(of_b) < more(of_a)) std::swap(one.a, one.b);
-    return std::min(more(of_a), more(of_b)) < sums.product ? std::optional<Sums>(one)
-                                                           : std::nullopt;
-  });
+// weights is larger than it was is less than the product, which is not written. It weighs `a`.
+std::optional<LinearSum> OneOf(const LinearSum& sum) {
+  if (sum.rest != nullptr || sum.Span(sum.Kept()) * sum.Span(sum.Over()) > sum.product)
+    return std::nullopt;
+  const std::set<int> of_a = VariablesOf(sum.a), of_b = VariablesOf(sum.b);
+  const auto is_over = [&](int v) { return sum.IsOver(v); };
+  if (std::none_of(of_a.begin(), of_a.end(), is_over) &&
+      std::none_of(of_b.begin(), of_b.end(), is_over))
+    return std::nullopt;
+  // Rows that one factor has and columns that the other has stay.
+  const auto keeps = [&](const std::set<int>& of, const std::set<int>& other) {
+    return std::any_of(of.begin(), of.end(),
+                       [&](int v) { return v < sum.kept && other.count(v) == 0; });
+  };
+  if (!keeps(of_a, of_b) || !keeps(of_b, of_a)) return std::nullopt;
+  // Elements that a factor with its weights has more than it had.
+  const auto more = [&](std::set<int> variables) {
+    const double alone = sum.Span(variables);
+    CollectVariables(sum.factor, variables);
+    return sum.Span(variables) - alone;
+  };
+  if (std::min(more(of_a), more(of_b)) >= sum.product) return std::nullopt;
+  LinearSum one = sum;
+  if (more(of_b) < more(of_a)) std::swap(one.a, one.b);
+  return one;
+}
+
+std::optional<LinearSum> FindOne(const Graph& graph, int id) {
+  if (Find(graph, id) || CostOfWindows(graph, id)) return std::nullopt;  // less is multiplied so
+  for (const LinearSum& sum : LinearSumsOf(graph, id)) {
+    if (auto one = OneOf(sum)) return one;
+  }
+  return std::nullopt;
 }
 
 bool AppliesOne(const Graph& graph, int node) { return FindOne(graph, node).has_value(); }
 
 Graph ApplyOne(const Graph& before, int id) {
-  const Sums found = *FindOne(before, id);
+  const LinearSum found = *FindOne(before, id);
   Graph graph = before;
   Node& now = graph.nodes[id];
-  now.reduce_axes = found.over;
-  now.reduce_axes.insert(now.reduce_axes.end(), found.k.begin(), found.k.end());
-  now.reduce_axes = Named(now.reduce_axes, "r");
-  const bool one = found.factor->op == Op::kConst && found.factor->number == 1;
-  now.value = graph::Binary(
-      Op::kMul, one ? found.a : graph::Binary(Op::kMul, found.factor, found.a), found.b);
+  now.reduce_axes.assign(found.axes.begin() + found.kept, found.axes.end());
+  for (size_t i = 0; i < now.reduce_axes.size(); ++i)
+    now.reduce_axes[i].name = absl::StrCat("r", i);
+  now.value = graph::Binary(Op::kMul, found.Weighed(found.a), found.b);
   return graph;
 }
 

@@ -22,8 +22,9 @@ using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
   static const std::vector<const Rule*> rules = {
-      &SinglePassVariance(), &SplitConcatenation(), &SplitReduction(), &SumBeforeProduct(),
-      &SumOfProducts(),      &ProductInHalves(),    &OwnRounding(),    &FactorBehindSum()};
+      &SinglePassVariance(), &SplitConcatenation(), &SplitReduction(),
+      &SumBeforeProduct(),   &SumOfProducts(),      &WindowOfWindows(),
+      &ProductInHalves(),    &OwnRounding(),        &FactorBehindSum()};
   return rules;
 }
 

@@ -102,13 +102,21 @@ TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing
        true},
       {{"y: f32[m: 24, j: 1] = sum[n: 36](c[n] - s[m, n] * c[n])", "output y"}, true},
       {{"y: f32[n: 36] = sum[m: 24](s[m, n])", "output y"}, true},
-      {{"y: f32[] = sum[m: 24, n: 36](s[m, n])", "output y"}, false},  // of both factors
+      {{"y: f32[] = sum[m: 24, n: 36](c[n] * s[m, n])", "output y"}, true},  // of both factors
+      {{"d: f32[m: 24, n: 36] = s[m, n] + x[m, n]", "y: f32[m: 24] = sum[n: 36](d[m, n])",
+        "output y"},
+       true},
+      {{"y: f32[m: 24] = sum[n: 36](s[m, n] + 1)", "output y"}, true},  // the same for all
       {{"y: f32[m: 24] = sum[n: 36](s[m, n] * s[m, n])", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](max(s[m, n], 0.0))", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](c[n] / s[m, n])", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](f32(bf16(s[m, n])))", "output y"}, false},
       {{"y: f32[m: 24] = max[n: 36](s[m, n])", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y, s"}, false},  // the product is wanted
+      // what is subtracted needs it
+      {{"t: f32[m: 24] = max[n: 36](s[m, n])", "y: f32[m: 24] = sum[n: 36](s[m, n] - t[m])",
+        "output y"},
+       false},
   };
   CheckFinds("sum_before_product", "y", head, cases);
 }
@@ -146,6 +154,87 @@ TEST_CASE("the sum of all places of a transposed convolution is the image's, tim
     CHECK(answer.ok());
     CHECK((first.rewrites_size() == 1) == (c.of_weights.size() == 2));  // where it pays
   }
+}
+
+TEST_CASE("sums over some of an image's axes are of its places, whatever tap reads them",
+          "[rewrite]") {
+  struct Case {
+    const char* what;
+    int64_t places;
+    const char* from;
+    int64_t gathered;  // places of the sum
+  };
+  const Case cases[] = {
+      {"all places", 8, "i + u", 10},
+      {"with nothing around them", 10, "i + u - 1", 10},
+      {"backwards", 12, "i - u", 10},
+      {"every second one", 4, "2 * i + u", 9},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    const std::string n = std::to_string(c.places), at = c.from;
+    const graph::Graph graph =
+        ParseOrDie({"input x: f32[4, 6, 16, 10] ~ normal", "input w: f32[6, 5, 3] ~ normal",
+                    "s: f32[n: 4, o: 5, d: 16, i: " + n + "] = sum[c: 6, u: 3](select(0 <= " + at +
+                        " and " + at + " < 10, x[n, c, d, " + at + "], 0.0) * w[c, o, u])",
+                    "y: f32[n: 4, o: 5, i: " + n + "] = sum[d: 16](s[n, o, d, i])", "output y"});
+    v1::Schedule schedule = FirstSchedule(graph, TestTarget());
+    REQUIRE(schedule.rewrites_size() == 1);
+    CHECK(schedule.rewrites(0) == "sum_before_product:y");
+    const auto rewritten = Rewrite(graph, schedule.rewrites());
+    REQUIRE(rewritten.ok());
+    CHECK(rewritten->tensors[rewritten->Find("y.weights")].shape ==
+          std::vector<int64_t>{4, 6, c.gathered});
+    const absl::Status answer = RunAndCompare(graph, schedule, 3);
+    INFO(answer.message());
+    CHECK(answer.ok());
+  }
+}
+
+TEST_CASE("what is summed over by its digits alone is summed of the factors that have them",
+          "[rewrite]") {
+  // A transposed convolution of stride 2 by remainders, its mean and its average pool.
+  const Lines head = {
+      "input x: f32[2, 3, 8] ~ normal", "input w: f32[3, 5, 4] ~ normal",
+      "p: f32[n: 2, o: 5, i: 8, l: 2] = sum[c: 3, u: 2](select(0 <= i - u, x[n, c, i - u], 0.0) "
+      "* w[c, o, 2 * u + l])",
+      "s: f32[n: 2, o: 5, i: 16] = p[n, o, i / 2, i % 2]"};
+  const std::vector<Graphs> cases = {
+      {{"y: f32[n: 2, o: 5] = sum[r: 16](s[n, o, r])", "output y"}, true},
+      {{"y: f32[n: 2, o: 5, i: 8] = sum[r: 2](s[n, o, 2 * i + r])", "output y"}, true},
+      {{"y: f32[n: 2, o: 5, i: 4] = sum[r: 4](s[n, o, 4 * i + r])", "output y"}, true},
+  };
+  CheckFinds("sum_before_product", "y", head, cases);
+  // Which digit it is of which place is not told.
+  for (const char* sum : {"y: f32[n: 2, o: 5, i: 5] = sum[r: 3](s[n, o, 3 * i + r])",
+                          "y: f32[n: 2, o: 5, i: 15] = sum[r: 2](s[n, o, i + r])"}) {
+    INFO(sum);
+    Lines lines = head;
+    lines.insert(lines.end(), {sum, "output y"});
+    for (const std::string& found : ApplicableRewrites(ParseOrDie(lines)))
+      CHECK(found != "sum_before_product:y");
+  }
+}
+
+TEST_CASE("window_of_windows finds sums over windows of windows, and nothing else", "[rewrite]") {
+  const Lines head = {
+      "input x: f32[16, 6, 32] ~ normal",
+      "param w: f32[5, 6, 3] ~ normal",
+      "param c: f32[] ~ normal",
+      "s: f32[n: 16, o: 5, i: 30] = sum[c: 6, u: 3](x[n, c, i + u] * w[o, c, u])",
+      "b: f32[n: 16, o: 5, i: 34] = sum[c: 6, u: 3](select(0 <= i - u and i - u < 32, "
+      "x[n, c, i - u], 0.0) * w[o, c, u])",
+      "d: f32[n: 16, o: 5, i: 26] = sum[c: 6, u: 3](x[n, c, i + 3 * u] * w[o, c, u])"};
+  const std::vector<Graphs> cases = {
+      {{"y: f32[n: 16, o: 5, i: 7] = sum[r: 4](s[n, o, 4 * i + r])", "output y"}, true},
+      {{"y: f32[n: 16, o: 5, i: 7] = sum[r: 6](c[] * s[n, o, 4 * i + r] + w[o, 0, 0])", "output y"},
+       true},  // windows that overlap
+      {{"y: f32[n: 16, o: 5, i: 8] = sum[r: 4](b[n, o, 4 * i + r] / 4)", "output y"}, true},
+      {{"y: f32[n: 16, o: 5, i: 7] = max[r: 4](s[n, o, 4 * i + r])", "output y"}, false},
+      {{"y: f32[n: 16, o: 5, i: 7] = sum[r: 4](max(s[n, o, 4 * i + r], 0.0))", "output y"}, false},
+      {{"y: f32[n: 16, o: 5, i: 7] = sum[r: 4](s[n, o, 4 * i + r])", "output y, s"}, false},
+  };
+  CheckFinds("window_of_windows", "y", head, cases);
 }
 
 TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {

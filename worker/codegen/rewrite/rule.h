@@ -32,6 +32,7 @@ const Rule& SplitConcatenation();
 const Rule& SplitReduction();
 const Rule& SumBeforeProduct();
 const Rule& SumOfProducts();
+const Rule& WindowOfWindows();
 
 // Elements that the axes span.
 int64_t Span(const std::vector<graph::Axis>& axes);
