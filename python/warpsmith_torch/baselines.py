@@ -1,13 +1,15 @@
 """Times what a user could have had for nothing: eager, torch.compile, torch.compile with max-autotune,
 each as it is called and as a CUDA graph.
 
-Each is built, timed and freed before the next one is built: first plain calls on an idle device, then
+One is timed, and its memory freed, before the next one: first plain calls on an idle device, then
 replays of the graph, in turns launched on an idle device and while the flush still runs (the device's
 time), and what launching alone takes. Part of the inputs is changed before each round, L2 is flushed
-before each sample; medians. The clock is the judge's (clock.py). On the processor there are plain calls
-alone, by its own clock.
+before each sample; medians, of as many rounds as it takes to know them. The clock is the judge's
+(clock.py). On the processor there are plain calls alone, by its own clock.
 """
 import gc
+import math
+import sys
 import time
 
 import torch
@@ -16,6 +18,11 @@ from warpsmith_torch import clock, exact
 
 WARM_UPS = 3
 MOST_ROUNDS, LEAST_ROUNDS = 100, 9
+# Of rounds, before they may end early: a card that was idle, as while something was compiled, speeds up.
+LEAST_SECONDS = 0.05
+# Of a median: an interval this wide, with this confidence, is narrow enough, as it is of a candidate's (judge.cc).
+NARROW, CONFIDENCE = 0.01, 0.95
+LAUNCH = "launch_us"
 PARTS = 16  # of an input; one is changed before each round
 SETTLE_SECONDS = 1
 HOST_FLUSH_BYTES = 64 << 20
@@ -58,13 +65,17 @@ def reason(error):
     return str(error).strip()[:200] or type(error).__name__
 
 
-def make(name, model, inputs):
-    """The call of that name; compiles at its first use."""
+def make(name, model):
+    """What is called; compiles at its first use."""
     if name == "eager":
-        return lambda: model(*inputs)
-    torch._dynamo.reset()
-    function = torch.compile(model) if name == "compile" else torch.compile(model, mode="max-autotune-no-cudagraphs")
-    return lambda: function(*inputs)
+        return model
+    return torch.compile(model) if name == "compile" else torch.compile(model, mode="max-autotune-no-cudagraphs")
+
+
+def graphs_compiled():
+    """How many the compiler has made in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")  # whose import takes seconds
+    return dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
 
 
 class Captured:
@@ -122,14 +133,39 @@ def change_back(inputs, steps):
                 part.neg_()
 
 
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def width(values):
+    """Of the order-statistic interval of the median (worker/judge/stats.h); of too few values infinite."""
+    n, k = len(values), 0
+    probability = tail = 0.5 ** n
+    while 2 * tail <= 1 - CONFIDENCE:  # the interval from the k-th to the k-th last misses the median
+        probability *= (n - k) / (k + 1)
+        tail += probability
+        k += 1
+    values = sorted(values)
+    return values[n - k] - values[k - 1] if k else math.inf
+
+
+def known(samples):
+    """Whether the medians are; what launching takes, which is but a part of a time, to as much of the longest."""
+    medians = {name: median(s) for name, s in samples.items()}
+    longest = max(medians.values())
+    return all(width(s) < NARROW * (longest if name == LAUNCH else medians[name]) for name, s in samples.items())
+
+
 def measure(timers, inputs, kind, seconds):
-    """{name: median microseconds} of timers {name: takes a sample}"""
+    """{name: median microseconds} of timers {name: takes a sample}. seconds: when to stop at the latest"""
     samples = {name: [] for name in timers}
     collects = gc.isenabled()
     gc.disable()  # not in the middle of a call
     try:
         start, step = time.perf_counter(), 0
-        while step < LEAST_ROUNDS or (step < MOST_ROUNDS and time.perf_counter() - start < seconds):
+        spent = lambda: time.perf_counter() - start
+        while step < LEAST_ROUNDS or (step < MOST_ROUNDS and spent() < seconds
+                                      and (spent() < LEAST_SECONDS or not known(samples))):
             change(inputs, step)
             synchronize(kind)
             step += 1
@@ -139,72 +175,21 @@ def measure(timers, inputs, kind, seconds):
         change_back(inputs, step)
         if collects:
             gc.enable()
-    return {name: sorted(s)[len(s) // 2] for name, s in samples.items()}
+    return {name: median(s) for name, s in samples.items()}
 
 
-class Baselines:
-    """Of one model on inputs of its own.
+class Accuracy:
+    """Which calls are as accurate as eager.
 
-    outputs_of: gives what forward gives as a list. library: path of libwarpsmith_clock.so, for a card. reset:
-    puts the module's states back. sample, true_values: positions in that list's tensors and fp64 values there,
-    or None: then what agrees with eager is accurate. Both are held against eager's outputs, which are taken
-    first.
+    outputs_of: gives what forward gives as a list. reset: puts the module's states back. sample, true_values:
+    positions in that list's tensors and fp64 values there, or None: then what agrees with eager is accurate. Both
+    are held against eager's outputs, which are taken first.
     """
 
-    def __init__(self, model, inputs, outputs_of, kind, library, reset, sample, true_values):
-        self._model, self._inputs, self._kind = model, inputs, kind
+    def __init__(self, model, inputs, outputs_of, reset, sample, true_values):
         self._outputs_of, self._reset, self._sample = outputs_of, reset, sample
         self._true = None if true_values is None else [v for v in true_values if v.numel()]
-        self._calls = clock.Clock(library, shared=True) if kind == "cuda" else HostClock()
-        self._graphs = clock.Clock(library, shared=False) if kind == "cuda" else None
-        self._eager = self._at_sample(make("eager", model, inputs))
-        self.times, self.accurate, self.errors = {}, {}, {}
-
-    def close(self):
-        self._calls.close()
-        if self._graphs is not None:
-            self._graphs.close()
-
-    def time(self, name, graph, seconds):
-        """Adds one to `times` ({device_us, graph_us, launch_us, call_us}), `accurate` and `errors`."""
-        try:
-            self._time(name, graph, seconds)
-        except Exception as error:  # a baseline that cannot run is not a baseline
-            if "CUDA error" in str(error):
-                raise
-            self.errors[name] = reason(error)
-        free(self._kind)
-
-    def _time(self, name, graph, seconds):
-        call = make(name, self._model, self._inputs)
-        for _ in range(WARM_UPS):
-            call()
-        synchronize(self._kind)
-        accurate = name == "eager" or self._agrees(self._at_sample(call))
-        self._calls.settle(SETTLE_SECONDS)
-        times = measure({"call_us": lambda: self._calls.call(call)}, self._inputs, self._kind, seconds)
-        if graph and self._kind == "cuda":
-            self._time_graph(name, call, seconds, times)
-        self.times[name], self.accurate[name] = times, accurate
-
-    def _time_graph(self, name, call, seconds, times):
-        try:
-            captured = Captured(call, self._graphs)
-        except Exception as error:
-            if "CUDA error" in str(error) and "captur" not in str(error):
-                raise
-            self.errors["graph" if name == "eager" else name + "_graph"] = reason(error)
-            return
-        try:
-            self._calls.settle(SETTLE_SECONDS)
-            timers = {"graph_us": lambda: captured.replay(counted=True),
-                      "launch_us": self._graphs.launch,
-                      "device_us": lambda: captured.replay(counted=False)}
-            for sample in timers.values():
-                sample()
-            times.update(measure(timers, self._inputs, self._kind, seconds))
-        finally:
-            captured.close()
+        self._eager = self._at_sample(lambda: model(*inputs))
 
     def _at_sample(self, call):
         self._reset()
@@ -212,9 +197,8 @@ class Baselines:
         floats = [(o.dtype, exact.at(o, p)) for o, p in zip(outputs, self._sample.positions) if o.is_floating_point()]
         return floats, [o.cpu() for o in outputs if not o.is_floating_point()]
 
-    def _agrees(self, mine):
-        """Whether it is as accurate as eager."""
-        (floats, others), (eager, eager_others) = mine, self._eager
+    def of(self, call):
+        (floats, others), (eager, eager_others) = self._at_sample(call), self._eager
         good = all(torch.equal(a, b) for a, b in zip(others, eager_others))
         for i, ((dtype, m), (_, e)) in enumerate(zip(floats, eager)):
             if self._true is None:
@@ -223,3 +207,93 @@ class Baselines:
             allowed = AS_ACCURATE * max(exact.floor(dtype), exact.error(e, self._true[i], dtype)[0])
             good = good and exact.error(m, self._true[i], dtype)[0] <= allowed
         return bool(good)
+
+
+class Baselines:
+    """Of one model. What is compiled stays until `forget`, and so does whether it is accurate: when timed again nothing
+    is compiled again. None of the card's memory does: graphs, which have a run's tensors, are captured anew.
+
+    library: path of libwarpsmith_clock.so, for a card.
+    """
+
+    def __init__(self, model, kind, library):
+        self._model, self._kind, self._library = model, kind, library
+        self._made = {}  # {name: what is called}
+        self.accurate = {}  # {name: whether it is}, of what could be timed
+
+    def forget(self):
+        self._made.clear()
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.reset()
+
+    def time(self, names, inputs, graph, seconds, accuracy):
+        """(times, errors) by name, times as {device_us, graph_us, launch_us, call_us}. accuracy: an Accuracy for the
+        same inputs; may be None where `accurate` has all of the names."""
+        self._inputs, self._accuracy = inputs, accuracy
+        self._calls = clock.Clock(self._library, shared=True) if self._kind == "cuda" else HostClock()
+        self._graphs = clock.Clock(self._library, shared=False) if self._kind == "cuda" else None
+        times, errors = {}, {}
+        try:
+            for name in names:
+                self._try(name, graph, seconds, times, errors)
+                free(self._kind)
+        finally:
+            self._inputs = self._accuracy = None
+            self._calls.close()
+            if self._graphs is not None:
+                self._graphs.close()
+        return times, errors
+
+    def _try(self, name, graph, seconds, times, errors):
+        try:
+            times[name] = self._time(name, graph, seconds, errors)
+        except Exception as error:  # a baseline that cannot run is not a baseline
+            if "CUDA error" in str(error):
+                raise
+            self._made.pop(name, None)
+            errors[name] = reason(error)
+
+    def _warm(self, name):
+        """The call of that name, when nothing is left to compile."""
+        kept = name in self._made
+        if not kept:
+            self._made[name] = make(name, self._model)
+        made, inputs, before = self._made[name], self._inputs, graphs_compiled()
+        for _ in range(WARM_UPS):
+            made(*inputs)
+        if kept and graphs_compiled() != before:
+            # The module is not what it was. Where that happens often the compiler gives up, and what it gives are
+            # plain calls: so it begins anew.
+            self.forget()
+            return self._warm(name)
+        return lambda: made(*inputs)
+
+    def _time(self, name, graph, seconds, errors):
+        call = self._warm(name)
+        synchronize(self._kind)
+        if name not in self.accurate:
+            self.accurate[name] = name == "eager" or self._accuracy.of(call)
+        self._calls.settle(SETTLE_SECONDS)
+        times = measure({"call_us": lambda: self._calls.call(call)}, self._inputs, self._kind, seconds)
+        if graph and self._kind == "cuda":
+            self._time_graph(name, call, seconds, times, errors)
+        return times
+
+    def _time_graph(self, name, call, seconds, times, errors):
+        try:
+            captured = Captured(call, self._graphs)
+        except Exception as error:
+            if "CUDA error" in str(error) and "captur" not in str(error):
+                raise
+            errors["graph" if name == "eager" else name + "_graph"] = reason(error)
+            return
+        try:
+            self._calls.settle(SETTLE_SECONDS)
+            timers = {"graph_us": lambda: captured.replay(counted=True),
+                      LAUNCH: self._graphs.launch,
+                      "device_us": lambda: captured.replay(counted=False)}
+            for sample in timers.values():
+                sample()
+            times.update(measure(timers, self._inputs, self._kind, seconds))
+        finally:
+            captured.close()

@@ -33,10 +33,12 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
-                                         {times: {name: {device_us, graph_us, launch_us, call_us}}, accurate, errors}
+                                         {times: {name: {device_us, graph_us, launch_us, call_us}}, accurate, errors};
+                                         asked again it compiles nothing again, and what was found accurate is
   idle                                   frees everything but the module
 
-Nothing is held longer than the other side needs it: gigabytes are at stake.
+Nothing is held longer than the other side needs it: gigabytes are at stake. What is compiled stays as long as its
+module, since it has none of the card's memory but for its kernels.
 """
 import contextlib
 import functools
@@ -45,6 +47,7 @@ import json
 import os
 import sys
 import warnings
+import weakref
 
 import torch
 
@@ -114,7 +117,8 @@ def outputs_of(given, count, orders, wholes=()):
 
 class Oracle:
     def __init__(self):
-        self.model = None
+        self.model, self.module = None, None
+        self.timed = None  # the model's baselines, once they are asked for
         self.source_path = None
         self.first_states, self.inouts = {}, {}
         self.memory_bytes, self.keep = 0, True
@@ -203,11 +207,34 @@ class Oracle:
 
     def unload(self):
         self.release(self.keep)
-        self.model, self.module, self.drawn, self.first_states = None, None, None, {}
+        self._forget()
+        self.model, self.drawn, self.first_states = None, None, {}
         if self.source_path:
             os.unlink(self.source_path)
             self.source_path = None
         self._free(all=True)
+        if self._drop_module():
+            # What is left is PyTorch's own: half a million objects, for which each collection would take a quarter of a
+            # second.
+            gc.freeze()
+
+    def _drop_module(self):
+        """Whether nothing of the file is left."""
+        if self.module is None:
+            return True
+        model = weakref.ref(self.module.Model)
+        # Guards of what PyTorch has compiled hold them for ever, and they may be tensors. What it has put there itself
+        # (__compiled_fn, __builtins_dict and the like) it wants to take away.
+        for name in [name for name in vars(self.module) if not name.startswith("__")]:
+            delattr(self.module, name)
+        self.module = None
+        self._free(all=True)
+        return model() is None
+
+    def _forget(self):
+        if self.timed is not None:
+            self.timed.forget()
+        self.timed = None
 
     def _places(self):
         """Positions of forward's arguments that are in the graph."""
@@ -418,33 +445,35 @@ class Oracle:
     def baselines(self, names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes):
         self.release(self.keep)
         self._limit()
-        kind = "cuda" if self.device.startswith("cuda") else "cpu"
         self.seed = seed
         self._draw(seed)
+        if self.timed is None:
+            kind = "cuda" if self.device.startswith("cuda") else "cpu"
+            self.timed = baselines.Baselines(self.model, kind, clock)
         self.given_states = {name: state.clone() for name, state in self._states().items()}
-        outputs = self._forward(self.model, self.inputs)
-        self._plan(outputs, [], sample, whole_bytes, budget_bytes)
-        outputs = None
-        found = self._true_values()
-        values = found and found[0]
-        if values is None:  # held against eager instead, anywhere
-            self.sample = exact.Sample(self.outputs_of(self.model(*self.inputs)), [], sample, seed)
-        found = None
-        self._free(all=True)
-        timed = baselines.Baselines(self.model, self.inputs, self.outputs_of, kind, clock,
-                                    lambda: self._set_states(self.given_states), self.sample, values)
-        try:
-            for name in names:
-                timed.time(name, graph, seconds)
-        finally:
-            timed.close()
-        torch._dynamo.reset()
+        accuracy = None
+        if any(name not in self.timed.accurate for name in names):
+            accuracy = self._accuracy(sample, whole_bytes, budget_bytes)
+        else:
+            self._free(all=True)
+        times, errors = self.timed.time(names, self.inputs, graph, seconds, accuracy)
         self.release(self.keep)
         self._free(all=True)
-        return {"times": timed.times, "accurate": timed.accurate, "errors": timed.errors}
+        return {"times": times, "accurate": {name: self.timed.accurate[name] for name in times}, "errors": errors}
+
+    def _accuracy(self, sample, whole_bytes, budget_bytes):
+        """Of calls with the inputs drawn."""
+        self._plan(self._forward(self.model, self.inputs), [], sample, whole_bytes, budget_bytes)
+        found = self._true_values()
+        if found is None:  # held against eager instead, anywhere
+            self.sample = exact.Sample(self.outputs_of(self.model(*self.inputs)), [], sample, self.seed)
+        self._free(all=True)
+        return baselines.Accuracy(self.model, self.inputs, self.outputs_of,
+                                  lambda: self._set_states(self.given_states), self.sample, found and found[0])
 
     def idle(self):
         self.release(self.keep)
+        self._forget()
         self._free(all=True)
         return {}
 

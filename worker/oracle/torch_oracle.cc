@@ -34,7 +34,7 @@ constexpr absl::Duration kDrawLimit = absl::Minutes(3);
 constexpr absl::Duration kExactLimit = absl::Minutes(4);
 constexpr absl::Duration kReleaseLimit = absl::Minutes(1);
 constexpr absl::Duration kBaselinesLimit = absl::Minutes(9);
-// How long the rounds of a baseline's calls go on, and of its graph's replays.
+// How long the rounds of a baseline's calls go on at the most, and those of its graph's replays.
 constexpr double kBaselineSeconds = 0.25;
 constexpr char kEager[] = "eager";
 constexpr char kGraph[] = "graph";

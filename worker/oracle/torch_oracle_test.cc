@@ -765,15 +765,17 @@ TEST_CASE("the baseline cache tells its keys apart", "[torch]") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("inputs are drawn where they are wanted", "[torch]") {
-  const char* python = std::getenv("WARPSMITH_PYTHON");
-  if (python == nullptr) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
-  const std::string command =
-      std::string(python) + " " + WARPSMITH_PYTHON_PATH + "/tests/check_drawn.py";
+void CheckInPython(const std::string& script) {
+  const TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  const std::string command = options.python + " " + WARPSMITH_PYTHON_PATH + "/tests/" + script;
   CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("inputs are drawn where they are wanted", "[torch]") { CheckInPython("check_drawn.py"); }
+
+TEST_CASE("what is compiled for baselines stays as long as the module", "[torch]") {
+  CheckInPython("check_baselines.py");
 }
 
 }  // namespace
