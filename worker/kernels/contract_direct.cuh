@@ -64,10 +64,15 @@ struct DirectContract {
     z = thread() / C::kAcross / C::kDown;
   }
 
-  // to[i] = read(i), so many at once: threads wait for all of them together.
+  // Elements that a thread has on their way to shared memory: threads wait for all of them together. Where the image stays for all
+  // filters there are no sums yet when it comes. (Of an H200, 12 at once took longer than what was multiplied.)
+  static constexpr bool kStays = kPieces == 1;
+  static constexpr int kOnTheWay = kStays ? 60 : 12;
+
+  // to[i] = read(i).
   template <int COUNT, class Read>
   static WS_DEVICE void bring(Sum* to, Read&& read) {
-    constexpr int kAtOnce = 8;
+    constexpr int kEachOf = (COUNT + kDirectThreads - 1) / kDirectThreads, kMost = kStays ? 16 : 8, kAtOnce = kEachOf < kMost ? kEachOf : kMost;
 #pragma unroll 1
     for (int first = 0; first < COUNT; first += kAtOnce * kDirectThreads) {
       Sum x[kAtOnce];
@@ -93,12 +98,14 @@ struct DirectContract {
     return lanes;
   }
   static constexpr int kBeside = beside(), kEach = (kOfLine + kBeside - 1) / kBeside;
-  static constexpr int kOnce = kEach * V > 12 ? 12 / V : kEach, kLinesOnce = 12 / (kOnce * V);
+  static constexpr int kOnce = kEach * V > kOnTheWay ? kOnTheWay / V : kEach;
+  static constexpr int kLines = C::kChannels * kLinesDeep * kLinesDown, kDownAtOnce = kDirectThreads / kBeside;
+  static constexpr int kLinesEach = (kLines + kDownAtOnce - 1) / kDownAtOnce, kLinesFit = kOnTheWay / (kOnce * V);
+  static constexpr int kLinesOnce = kLinesEach < kLinesFit ? kLinesEach : kLinesFit;
   static_assert(W::kRows % V == 0 && C::kAcross * kOfThread % V == 0, "vectors lie within lines");
 
   // What the block's windows have of channels from `first` on, line by line; what is outside of the image is zero.
   WS_DEVICE void bring_image(int first, Sum* to) const {
-    constexpr int kLines = C::kChannels * kLinesDeep * kLinesDown, kDownAtOnce = kDirectThreads / kBeside;
     const int from_d = deep * D::kStep + D::kLower, from_h = down * H::kStep + H::kLower, from_w = across * W::kStep + W::kLower - kShift;
     const auto inside = [](int at, int rows) { return static_cast<unsigned>(at) < static_cast<unsigned>(rows); };
     const int lane = thread() % kBeside;
@@ -210,8 +217,14 @@ struct DirectContract {
   WS_DEVICE void run() const {
     Sum* const image_at = reinterpret_cast<Sum*>(shared());
     Sum* const weights = image_at + kImage;
+    if constexpr (kStays) bring_image(0, image_at);
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; ++turn) {
+      if constexpr (kStays) {
+        if (turn > 0) sync_block();   // what is there has been read
+        bring_weights(turn * C::kFilters, 0, weights);
+        sync_block();
+      }
       Sum sums[C::kFilters][C::kPlaces];
 #pragma unroll
       for (int f = 0; f < C::kFilters; ++f) {
@@ -220,10 +233,12 @@ struct DirectContract {
       }
 #pragma unroll 1
       for (int piece = 0; piece < kPieces; ++piece) {
-        if (turn > 0 || piece > 0) sync_block();   // what is there has been read
-        if (kPieces > 1 || turn == 0) bring_image(piece * C::kChannels, image_at);
-        bring_weights(turn * C::kFilters, piece * C::kChannels, weights);
-        sync_block();
+        if constexpr (!kStays) {
+          if (turn > 0 || piece > 0) sync_block();
+          bring_image(piece * C::kChannels, image_at);
+          bring_weights(turn * C::kFilters, piece * C::kChannels, weights);
+          sync_block();
+        }
         multiply(image_at, weights, sums);
       }
       finish(turn * C::kFilters, sums);

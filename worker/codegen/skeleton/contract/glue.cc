@@ -400,6 +400,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   Dialect dialect = MakeDialect(context, *end, parameters, index);
   // A branch would keep apart what several lines of a tile read and make at once.
   dialect.both_sides = true;
+  dialect.one_sum = true;
   const ReadAhead ahead = ReadAheadOf(dialect, *end, ValuesOf(*end), place, [&](ValuePtr value) {
     return (value->variables & BitOf(frame.row)) != 0;
   });
