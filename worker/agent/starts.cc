@@ -32,7 +32,8 @@ bool IsInParts(const codegen::GroupInfo& group) {
   return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE;
 }
 bool IsSlow(const codegen::GroupInfo& group) {
-  return IsInParts(group) || group.resolved.contract().math() == v1::PRODUCT_PLAIN;
+  const v1::ProductMath math = group.resolved.contract().math();
+  return IsInParts(group) || math == v1::PRODUCT_PLAIN || math == v1::PRODUCT_FEW;
 }
 
 // Without approximations.

@@ -17,14 +17,19 @@ constexpr double kSharedCost = 3.9;
 // 32, too, and to be shared by as many as four blocks.
 constexpr double kPlainStepSeconds = 0.7e-6;
 constexpr int64_t kPlainTogether = 4;
+// Bytes as which a sum counts that is written apart from its neighbours along N, by ordinary
+// instructions: each is a sector of its own (2/58 of an H200: 1,720 us).
+constexpr double kPlainApartBytes = 23;
 
 // ---- windows as they are
 
-// Of the rate of ordinary instructions: believed. Simple operations by which an element is brought
-// into shared memory, and a sum taken to its end, beside what is made of them. A multiprocessor's
-// blocks wait beside each other: of an H200, two took 1.08 (2/8) to 2.7 times (2/50) what four with
-// half as many sums each did, 1.3 times (2/48, 2/83) in between.
-constexpr double kDirectPart = 0.75, kDirectBringSteps = 12, kDirectEndSteps = 6;
+// Of an H200, fitted to eleven convolutions of level 2 (+-15 %): of the rate of ordinary
+// instructions; simple operations by which an element is brought into shared memory, and a sum
+// taken to its end, of which those that are made of it count so much. A multiprocessor's blocks
+// wait beside each other: two took 1.08 (2/8) to 2.7 times (2/50) what four with half as many sums
+// each did, 1.3 times (2/48, 2/83) in between.
+constexpr double kDirectPart = 0.85, kDirectBringSteps = 12, kDirectEndSteps = 6,
+                 kDirectMaking = 0.3;
 constexpr double kDirectBeside[] = {1.7, 1.3, 1.1, 1};
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
@@ -422,10 +427,11 @@ double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   const double idle = std::ceil(blocks / at_once) * at_once / blocks;
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
-  const double operations =
-      shape.brought * (kDirectBringSteps + form.steps[1]) + sums * kDirectEndSteps;
+  const double operations = shape.brought * (kDirectBringSteps + form.steps[1]) +
+                            sums * (kDirectEndSteps + kDirectMaking * form.end_steps);
   const double threads = shape.products / (kDirectPart * target.products_per_second) +
-                         operations / target.operations_per_second;
+                         operations / target.operations_per_second +
+                         (form.beside ? 0 : sums * kPlainApartBytes) / target.bytes_per_second;
   const double beside = kDirectBeside[std::clamp<int64_t>(of_sm, 1, 4) - 1];
   return kKernelSeconds + std::max(std::min(idle, 2.0) * beside * threads,
                                    form.operand_bytes(1) / target.bytes_per_second);
@@ -470,6 +476,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         kKernelSeconds + kFirstSeconds +
         std::max({waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
                   rounds * steps * kPlainStepSeconds, memory / target.bytes_per_second / busy});
+    if (!form.beside) seconds += sums * kPlainApartBytes / target.bytes_per_second;
     if (form.own_bytes > 0)
       seconds += static_cast<double>(blocks / knobs.split()) / target.sm_count * tile /
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;

@@ -110,6 +110,16 @@ double TouchedBytes(graph::DType type, const Index& place, const Variable& first
   return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), double{kSectorBytes});
 }
 
+// Whether neighbours along the variable lie side by side, as many as fill a sector at least.
+bool LieBeside(const Index& place, const Variable& variable, int64_t size) {
+  if (std::abs(place.CoefficientOf(variable)) > 1) return false;
+  return std::all_of(place.terms().begin(), place.terms().end(), [&](const Index::Term& term) {
+    const Atom& atom = *term.atom;
+    const bool divides = (atom.variables & BitOf(variable)) != 0 && atom.kind == Atom::Kind::kDiv;
+    return !divides || atom.divisor * size >= kSectorBytes;
+  });
+}
+
 // Neighbours along a variable that find the same element there: of x[i / 128] 128.
 double SameAlong(const Index& index, const Variable& variable) {
   if (index.CoefficientOf(variable) != 0) return 1;
@@ -360,10 +370,13 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     if (strided && strided->even) form.strided[operand] = strided;
   }
   form.scattered = 0;
+  form.beside = true;
   for (const Kernel::Root& root : kernel->roots) {
     form.scattered +=
         TouchedBytes(root.value->type, root.address, kernel->frame.row, kernel->frame.column) -
         static_cast<double>(graph::SizeOf(root.value->type));
+    form.beside = form.beside &&
+                  LieBeside(root.address, kernel->frame.column, graph::SizeOf(root.value->type));
   }
   std::vector<ValuePtr> ends;
   for (const Kernel::Root& root : kernel->roots) ends.push_back(root.value);

@@ -437,7 +437,8 @@ class Fold : public Skeleton {
     // left out behind them make small boxes: of 4x4 windows of lines of 126, the last two elements
     // left out, they took four times as long as those who read what they reduce (498 and 126 us; of
     // 254 914 and 514).
-    if (domain.reduced() <= kFewSummed) return HasGaps(AxesOf(group, domain)) ? 0.05 : 0.7;
+    if (domain.reduced() <= kFewSummed)
+      return domain.reduced() > kFewSummed / 2 && HasGaps(AxesOf(group, domain)) ? 0.05 : 0.7;
     if (WalkOf(domain) != Walk::kAcross || kept < kLongRun) return 0.7;
     // Columns of less than words that begin anywhere are better staged than read one by one; a warp
     // reads words as well by themselves.
