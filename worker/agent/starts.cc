@@ -63,6 +63,14 @@ std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>&
     state = *std::move(changed);
     found = true;
   }
+  // What approximations lose is a hundredth of what factors of eleven bits do.
+  for (int i = 0; found && i < schedule.groups_size(); ++i) {
+    if (state->groups[i].transcendental == 0) continue;
+    v1::Schedule one = state->schedule;
+    one.mutable_groups(i)->mutable_precision()->set_fast_math(true);
+    auto changed = MakeState(*state, one);
+    if (changed.ok()) state = *std::move(changed);
+  }
   return found ? std::optional<v1::Schedule>(state->schedule) : std::nullopt;
 }
 
