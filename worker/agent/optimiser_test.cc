@@ -400,6 +400,36 @@ TEST_CASE("products go in one pass where what is replaced rounds their factors",
   }
 }
 
+TEST_CASE("convolutions whose errors do not show are tried in one pass behind the default",
+          "[agent]") {
+  struct Case {
+    std::vector<std::string> lines;
+    bool convolves;
+  };
+  for (const Case& c :
+       {Case{{"input x: f32[16, 64, 66, 66] ~ normal", "input w: f32[128, 64, 3, 3] ~ normal",
+              "s: f32[n: 16, o: 128, i: 64, j: 64] = sum[c: 64, u: 3, v: 3](x[n, c, i + u, j + v] "
+              "* w[o, c, u, v])",
+              "y: f32[n: 16, o: 128, i: 64, j: 64] = 1 / (1 + exp(-s[n, o, i, j] / 1024))",
+              "output y"},
+             true},
+        Case{{"input x: f32[1024, 1024] ~ normal", "input w: f32[1024, 1024] ~ normal",
+              "y: f32[i: 1024, j: 1024] = sum[k: 1024](x[i, k] * w[j, k])", "output y"},
+             false}}) {
+    INFO(c.lines.back() << c.convolves);
+    Bench bench(MakeProblem("hidden", c.lines));
+    bench.evaluator.reference_error = 1e-7;
+    REQUIRE(bench.Run().ok());
+    const auto& trials = bench.recorder.trials;
+    REQUIRE(trials.size() > 1);
+    CHECK(trials[0].action() == "the default schedule");
+    const bool second =
+        trials[1].action() == "products in one pass, whose roundings what follows may hide";
+    CHECK(second == c.convolves);
+    if (second) CHECK(trials[1].schedule().groups(0).contract().math() == v1::PRODUCT_FP16);
+  }
+}
+
 TEST_CASE("who is right of products in one pass and the default is what a search goes on with",
           "[agent]") {
   struct Case {
