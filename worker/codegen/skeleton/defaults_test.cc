@@ -490,5 +490,46 @@ TEST_CASE("first schedules keep memory busy where little is read at a time", "[c
   CHECK(few.columns().block_threads() / few.columns().thread_rows() == 4);
 }
 
+TEST_CASE("first schedules read windows as they lie in memory", "[codegen]") {
+  const auto first = [](const std::vector<std::string>& lines) {
+    const auto graph = graph::Parse(lines, {});
+    INFO(graph.status().message());
+    REQUIRE(graph.ok());
+    const Target target;
+    const auto groups = Describe(*graph, DefaultSchedule(*graph, target), target);
+    INFO(groups.status().message());
+    REQUIRE(groups.ok());
+    return groups->front().resolved;
+  };
+  // Pools that leave the last elements of each line out, and one that does not.
+  const std::string lines = "input x: f32[64, 64, 126, 126] ~ normal";
+  CHECK_FALSE(first({lines,
+                     "y: f32[n: 64, c: 64, i: 31, j: 31] = max[r: 4, s: 4](x[n, c, 4 * i + r, "
+                     "4 * j + s])",
+                     "output y"})
+                  .has_fold());
+  CHECK(first({lines,
+               "y: f32[n: 64, c: 64, i: 63, j: 63] = max[r: 2, s: 2](x[n, c, 2 * i + r, 2 * j + "
+               "s])",
+               "output y"})
+            .has_fold());
+  // Neighbours whose windows overlap, by pairs; with an element of nothing before the first pairs
+  // lie apart.
+  const std::string image = "input x: f32[16, 64, 128, 256] ~ normal",
+                    filter = "param w: f32[64, 3, 3] ~ normal";
+  CHECK(first({image, filter,
+               "y: f32[n: 16, c: 64, i: 126, j: 254] = sum[r: 3, s: 3](x[n, c, i + r, j + s] * "
+               "w[c, r, s])",
+               "output y"})
+            .window()
+            .vector_bytes() == 8);
+  CHECK(first({image, filter,
+               "y: f32[n: 16, c: 64, i: 126, j: 256] = sum[r: 3, s: 3](select(0 <= j + s - 1 and j "
+               "+ s - 1 < 256, x[n, c, i + r, j + s - 1], 0) * w[c, r, s])",
+               "output y"})
+            .window()
+            .vector_bytes() == 4);
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen

@@ -36,6 +36,30 @@ TEST_CASE("a matrix that two rows need is read once, by default", "[codegen]") {
   CHECK(skeleton(2, 8, 4096) == v1::Group::kRows);
 }
 
+TEST_CASE("what much is made of, and several times, is made where sums end, places left out",
+          "[codegen]") {
+  const auto made = [](const std::string& map) {
+    const graph::Graph graph = ParseOrDie(
+        {"input x: f32[64, 16, 32, 32] ~ normal", "param w: f32[16, 32, 4, 4] ~ normal",
+         "p: f32[n: 64, o: 32, i: 33, l: 2, j: 33, m: 2] = sum[c: 16, u: 2, v: 2](select(0 <= i - "
+         "u "
+         "and i - u < 32 and 0 <= j - v and j - v < 32, x[n, c, i - u, j - v], 0) * w[c, o, 2 * u "
+         "+ "
+         "l, 2 * v + m])",
+         "s: f32[n: 64, o: 32, i: 65, j: 65] = p[n, o, i / 2, i % 2, j / 2, j % 2]",
+         "y: f32[n: 64, o: 32, i: 65, j: 65] = " + map,
+         "t: f32[n: 64, o: 32] = sum[i: 65, j: 65](y[n, o, i, j])",
+         "q: f32[n: 64, o: 32] = sum[i: 65, j: 65]((y[n, o, i, j] - t[n, o] / 4225) * (y[n, o, i, "
+         "j] "
+         "- t[n, o] / 4225))",
+         "z: f32[n: 64, o: 32, i: 65, j: 65] = (y[n, o, i, j] - t[n, o] / 4225) * rsqrt(q[n, o])",
+         "output z"});
+    return DefaultSchedule(graph, Target()).groups(0).roots(0);
+  };
+  CHECK(made("s[n, o, i, j] / (1 + exp(-s[n, o, i, j]))") == "y");
+  CHECK(made("s[n, o, i, j] + 1") == "p");
+}
+
 TEST_CASE("an operand whose elements are scattered is written out first, if it is large",
           "[codegen]") {
   const auto roots = [](int64_t rows, const std::string& dtype) {
