@@ -7,6 +7,7 @@ time), and what launching alone takes. Part of the inputs is changed before each
 before each sample; medians, of as many rounds as it takes to know them. The clock is the judge's
 (clock.py). On the processor there are plain calls alone, by its own clock.
 """
+import functools
 import gc
 import math
 import sys
@@ -223,30 +224,33 @@ class Baselines:
 
     def forget(self):
         self._made.clear()
+        self.accurate.clear()
         if "torch._dynamo" in sys.modules:
             torch._dynamo.reset()
 
-    def time(self, names, inputs, graph, seconds, accuracy):
-        """(times, errors) by name, times as {device_us, graph_us, launch_us, call_us}. accuracy: an Accuracy for the
-        same inputs; may be None where `accurate` has all of the names."""
-        self._inputs, self._accuracy = inputs, accuracy
+    def time(self, names, inputs, graph, seconds, reset, accuracy):
+        """(times, accurate, errors) by name, times as {device_us, graph_us, launch_us, call_us}. reset: puts the module's
+        states back. accuracy: gives an Accuracy for the same inputs; called once at most, where it is not known."""
+        self._inputs, self._reset = inputs, reset
+        self._accuracy = functools.cache(accuracy)
         self._calls = clock.Clock(self._library, shared=True) if self._kind == "cuda" else HostClock()
         self._graphs = clock.Clock(self._library, shared=False) if self._kind == "cuda" else None
-        times, errors = {}, {}
+        times, accurate, errors = {}, {}, {}
         try:
             for name in names:
-                self._try(name, graph, seconds, times, errors)
+                self._try(name, graph, seconds, times, accurate, errors)
                 free(self._kind)
         finally:
-            self._inputs = self._accuracy = None
+            self._inputs = self._reset = self._accuracy = None
             self._calls.close()
             if self._graphs is not None:
                 self._graphs.close()
-        return times, errors
+        return times, accurate, errors
 
-    def _try(self, name, graph, seconds, times, errors):
+    def _try(self, name, graph, seconds, times, accurate, errors):
         try:
             times[name] = self._time(name, graph, seconds, errors)
+            accurate[name] = self.accurate[name]
         except Exception as error:  # a baseline that cannot run is not a baseline
             if "CUDA error" in str(error):
                 raise
@@ -272,7 +276,8 @@ class Baselines:
         call = self._warm(name)
         synchronize(self._kind)
         if name not in self.accurate:
-            self.accurate[name] = name == "eager" or self._accuracy.of(call)
+            self.accurate[name] = name == "eager" or self._accuracy().of(call)
+        self._reset()  # whatever was called before
         self._calls.settle(SETTLE_SECONDS)
         times = measure({"call_us": lambda: self._calls.call(call)}, self._inputs, self._kind, seconds)
         if graph and self._kind == "cuda":

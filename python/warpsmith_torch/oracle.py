@@ -451,18 +451,17 @@ class Oracle:
             kind = "cuda" if self.device.startswith("cuda") else "cpu"
             self.timed = baselines.Baselines(self.model, kind, clock)
         self.given_states = {name: state.clone() for name, state in self._states().items()}
-        accuracy = None
-        if any(name not in self.timed.accurate for name in names):
-            accuracy = self._accuracy(sample, whole_bytes, budget_bytes)
-        else:
-            self._free(all=True)
-        times, errors = self.timed.time(names, self.inputs, graph, seconds, accuracy)
+        self._free(all=True)
+        times, accurate, errors = self.timed.time(
+            names, self.inputs, graph, seconds, lambda: self._set_states(self.given_states),
+            lambda: self._accuracy(sample, whole_bytes, budget_bytes))
         self.release(self.keep)
         self._free(all=True)
-        return {"times": times, "accurate": {name: self.timed.accurate[name] for name in times}, "errors": errors}
+        return {"times": times, "accurate": accurate, "errors": errors}
 
     def _accuracy(self, sample, whole_bytes, budget_bytes):
-        """Of calls with the inputs drawn."""
+        """Of calls with the inputs drawn, and the states that are given."""
+        self._set_states(self.given_states)
         self._plan(self._forward(self.model, self.inputs), [], sample, whole_bytes, budget_bytes)
         found = self._true_values()
         if found is None:  # held against eager instead, anywhere

@@ -14,7 +14,8 @@
 namespace warpsmith::agent {
 
 // The schedule with products of fp32 in one pass of fp16, of eleven bits of each factor, where that
-// is estimated to be quicker; `ties`: as ContractKnobs has it. nullopt: it has none.
+// is estimated to be quicker, and functions approximate; `ties`: as ContractKnobs has it. nullopt: it
+// has none.
 std::optional<v1::Schedule> InOnePass(const std::shared_ptr<const graph::Graph>& graph,
                                       const v1::Schedule& schedule, const codegen::Target& target,
                                       int ties);

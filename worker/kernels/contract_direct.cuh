@@ -13,11 +13,12 @@ namespace ws {
 
 constexpr int kDirectThreads = 128;
 
-// ACROSS x DOWN x DEEP threads along the axes of the window, innermost first; CHANNELS at a time.
-template <class WINDOW, int FILTERS, int PLACES, int ACROSS, int DOWN, int CHANNELS>
+// ACROSS x DOWN x DEEP threads along the axes of the window, innermost first; CHANNELS at a time, of which a thread has ON_THE_WAY
+// elements on their way at once before there are sums.
+template <class WINDOW, int FILTERS, int PLACES, int ACROSS, int DOWN, int CHANNELS, int ON_THE_WAY>
 struct DirectConfig {
   using Window = WINDOW;
-  static constexpr int kFilters = FILTERS, kPlaces = PLACES, kAcross = ACROSS, kDown = DOWN, kChannels = CHANNELS;
+  static constexpr int kFilters = FILTERS, kPlaces = PLACES, kAcross = ACROSS, kDown = DOWN, kChannels = CHANNELS, kOnTheWay = ON_THE_WAY;
   static constexpr int kDeep = kDirectThreads / (ACROSS * DOWN);
 };
 
@@ -65,9 +66,9 @@ struct DirectContract {
   }
 
   // Elements that a thread has on their way to shared memory: threads wait for all of them together. Where the image stays for all
-  // filters there are no sums yet when it comes. (Of an H200, 12 at once took longer than what was multiplied.)
+  // filters there are no sums yet when it comes.
   static constexpr bool kStays = kPieces == 1;
-  static constexpr int kOnTheWay = kStays ? 60 : 12;
+  static constexpr int kOnTheWay = kStays ? C::kOnTheWay : 12;
 
   // to[i] = read(i).
   template <int COUNT, class Read>

@@ -7,7 +7,7 @@
 // Data never passes through the pipe: tensors are copied from the child's device memory (cuda: IPC
 // handles, opened and closed within each copy; host: shared memory), and the child frees each group
 // of them as soon as it was copied. Between calls the child holds the module, and what was compiled
-// of it for its baselines, until another one is loaded; and nothing else.
+// of it for its baselines until another one is loaded or `idle`; and nothing else.
 //
 // Not thread-safe. A child that dies or misses a deadline is killed, and started again by the next
 // call; the call under way fails with Unavailable or DeadlineExceeded.

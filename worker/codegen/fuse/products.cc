@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "worker/codegen/group/analysis.h"
 #include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/contract/sums.h"
@@ -12,10 +13,11 @@ namespace {
 
 using graph::ExprPtr;
 
-// The tensor that a factor is an element of, perhaps cast; -1: it is something else.
-// Simple operations that are made of a sum, from which on a product's own kernel makes them.
+// Simple operations that are made of a sum, from which on a product's kernel makes them where it
+// leaves places out and several read what is made.
 constexpr double kStepsOfCropped = 16;
 
+// The tensor that a factor is an element of, perhaps cast; -1: it is something else.
 int TensorOf(ExprPtr factor) {
   if (factor->op == graph::Op::kCast) factor = factor->args[0];
   return factor->op == graph::Op::kLoad ? factor->tensor : -1;
@@ -239,10 +241,14 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     int together = 0;
     const auto form = FormOf(graph, {*tensor}, before, &together);
     if (!form || together <= most) continue;
-    // Places that are left out of a result cost more than they save, but for who would make much of
-    // each sum several times (of an H200, 2/60: 1,493 us for 2,804, and 2/34 1,799 for 1,445).
+    // Places that are left out of a result cost more than they save, but where much is made of each
+    // sum, and several would make it (of an H200, 2/60: 1,493 us for 2,804, and 2/34 1,799 for
+    // 1,445).
     if (graph.tensors[*tensor].elements() < elements) {
-      if (form->end_steps >= kStepsOfCropped) return *tensor;
+      const auto reads = [&](int id) {
+        return absl::c_linear_search(graph::LoadedTensors(graph.nodes[id].value), *tensor);
+      };
+      if (form->end_steps >= kStepsOfCropped && absl::c_count_if(needed, reads) > 1) return *tensor;
       continue;
     }
     best = *tensor;

@@ -167,14 +167,12 @@ std::optional<graph::Affine> Digit(const ExprPtr& e, const std::vector<graph::In
     }
   }
   const auto bounds = graph::BoundsOf(FromAffine(low), ranges);
-  // Quotients are rounded toward zero.
-  const auto all = graph::BoundsOf(e->args[0], ranges);
-  if (!bounds || bounds->low < 0 || bounds->high >= c || !all || all->low < 0) return std::nullopt;
+  if (!bounds || bounds->low < 0 || bounds->high >= c) return std::nullopt;
   return e->op == Op::kDiv ? high : low;
 }
 
-// The constant that a variable is divided by wherever it stands; 0: it stands by itself as well, or
-// several do. `seen`: 0 so far.
+// Whether the variable stands only in quotients and remainders by one constant, `seen` (0: of none
+// so far).
 bool ReadByDigits(const ExprPtr& e, int variable, int64_t& seen) {
   if (e->op == Op::kIndex) return e->var != variable;
   const bool digits = (e->op == Op::kDiv || e->op == Op::kMod) && e->type == DType::kI64 &&

@@ -11,8 +11,8 @@
 namespace warpsmith::codegen {
 
 // sum[over](factor * sum[k](a * b) + rest), all in variables of one numbering: the sum's axes, what
-// it sums over, what the product sums over, and what a rule adds. An axis that is read by its
-// digits alone (v / c and v % c) is two.
+// it sums over, what the product sums over, and what a rule adds. What is summed over and read by
+// its digits alone (v / c and v % c) is two.
 struct LinearSum {
   std::vector<graph::Axis> axes;      // of each variable
   int kept = 0, over = 0, k = 0;      // how many there are of each, in that order
@@ -28,6 +28,8 @@ struct LinearSum {
   std::vector<graph::Interval> Ranges() const;
   // A variable more; its number.
   int Add(int64_t extent);
+  // Whether a node of so many axes may be.
+  static bool HasRank(size_t axes) { return axes <= size_t{graph::kMaxRank}; }
   // `value` times factor.
   graph::ExprPtr Weighed(const graph::ExprPtr& value) const;
 };

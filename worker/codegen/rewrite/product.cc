@@ -21,8 +21,11 @@
 //
 // What stands between the two is linear in the product; it rounds to no narrower type.
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/graph/affine.h"
@@ -57,6 +60,7 @@ struct Side {
 struct Found {
   LinearSum sum;
   Side sides[2];
+  bool weighed = false;  // whether the factor is of what is summed over, and so in a side
 };
 
 bool IsZeroElsewhere(const ExprPtr& e) {
@@ -72,13 +76,13 @@ ExprPtr PlaceBy(const ExprPtr& e, int variable) {
   return nullptr;
 }
 
-// A side whose place `at` is a variable of its own, `own`; its range, as far as the side is
-// anything there. nullopt: some of what makes the place, but for `may_stay`, stands elsewhere.
+// A side whose place is a variable of its own.
 struct Moved {
   ExprPtr factor;
   graph::Affine affine;
   graph::Interval all, there;  // of the place, and where the side may be something
 };
+// nullopt: the place is not affine, or the side is zero at all of them.
 std::optional<Moved> MovedTo(const LinearSum& sum, const Side& side, const ExprPtr& at, int own) {
   const auto affine = graph::AsAffine(at, own);
   if (!affine) return std::nullopt;
@@ -87,7 +91,6 @@ std::optional<Moved> MovedTo(const LinearSum& sum, const Side& side, const ExprP
   const auto all = graph::BoundsOf(at, ranges);
   if (!all) return std::nullopt;
   moved.all = *all;
-  ranges.resize(own);
   ranges.push_back(*all);
   if (IsZeroElsewhere(moved.factor)) graph::Narrow(moved.factor->args[0], true, ranges);
   moved.there = ranges[own];
@@ -137,6 +140,19 @@ void StandStill(LinearSum& sum, Side& side, int v) {
   for (int u : by) side.of.erase(u);
 }
 
+// Whether affine places of these variables have no gaps: what is at others may not be read.
+bool AreAllPlaces(const LinearSum& sum, const graph::Affine& at, const std::set<int>& by) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // and how often
+  for (int u : by) steps.emplace_back(std::abs(at.coefficients[u]), sum.axes[u].extent - 1);
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [step, times] : steps) {
+    if (step > reach + 1) return false;
+    reach += step * times;
+  }
+  return true;
+}
+
 // Makes one variable of those that a place alone is of.
 void Gather(LinearSum& sum, Side& side, int v) {
   const ExprPtr at = PlaceBy(side.factor, v);
@@ -152,7 +168,9 @@ void Gather(LinearSum& sum, Side& side, int v) {
     by.insert(u);
   }
   const int64_t places = moved->there.high - moved->there.low + 1;
-  if (by.size() < 2 || static_cast<double>(places) >= sum.Span(by)) return;
+  if (by.size() < 2 || static_cast<double>(places) >= sum.Span(by) ||
+      !AreAllPlaces(sum, moved->affine, by))
+    return;
   Become(side, sum, *moved, sum.Add(places));
   for (int u : by) side.of.erase(u);
   side.of.insert(own);
@@ -162,7 +180,7 @@ void Gather(LinearSum& sum, Side& side, int v) {
 
 // What is summed of which factor; nullopt where that is not told apart.
 std::optional<Found> Sides(const LinearSum& sum) {
-  Found found{sum, {}};
+  Found found{sum, {}, false};
   const ExprPtr factors[2] = {sum.a, sum.b};
   const std::set<int> over = sum.Over(), of_factor = VariablesOf(sum.factor);
   for (int i = 0; i < 2; ++i) {
@@ -180,11 +198,14 @@ std::optional<Found> Sides(const LinearSum& sum) {
       if (moves(of_factor, v)) may_weigh[1 - i] = false;
     }
   }
-  const int most = span[0] > span[1] ? 0 : 1, weighs = may_weigh[most] ? most : 1 - most;
-  if (!may_weigh[weighs]) return std::nullopt;
-  Side& weighed = found.sides[weighs];
-  weighed.value = sum.Weighed(weighed.factor);
-  if (weighed.value != weighed.factor) CollectVariables(sum.factor, weighed.of);
+  found.weighed = std::any_of(over.begin(), over.end(), [&](int v) { return moves(of_factor, v); });
+  if (found.weighed) {
+    const int most = span[0] > span[1] ? 0 : 1, weighs = may_weigh[most] ? most : 1 - most;
+    if (!may_weigh[weighs]) return std::nullopt;
+    Side& weighed = found.sides[weighs];
+    weighed.value = sum.Weighed(weighed.factor);
+    CollectVariables(sum.factor, weighed.of);
+  }
   for (int v : over) {
     if (!moves(found.sides[0].of, v) && !moves(found.sides[1].of, v)) return std::nullopt;
   }
@@ -205,7 +226,7 @@ struct Way {
 
 std::optional<Way> FindWay(const LinearSum& sum) {
   auto found = Sides(sum);
-  if (!found) return std::nullopt;
+  if (!found || !LinearSum::HasRank(sum.kept + sum.k)) return std::nullopt;
   double terms = 0, elements = 0;
   for (Side& side : found->sides) {
     if (side.over.empty()) continue;
@@ -213,6 +234,7 @@ std::optional<Way> FindWay(const LinearSum& sum) {
       if (side.over.count(v) > 0) StandStill(found->sum, side, v);
     }
     for (int v : std::set<int>(side.of)) Gather(found->sum, side, v);
+    if (!LinearSum::HasRank(side.of.size() + side.over.size())) return std::nullopt;
     elements += found->sum.Span(side.of);
     terms += found->sum.Span(side.of) * found->sum.Span(side.over);
   }
@@ -257,14 +279,16 @@ Graph Apply(const Graph& before, int id) {
     if (inside != nullptr)
       values[i] = graph::Select(inside, values[i], graph::Const(values[i]->type, 0));
   }
-  return replacement.Done(replacement.Sum("product", found.sum.Kept(), found.sum.K(),
-                                          graph::Binary(Op::kMul, values[0], values[1])));
+  const ExprPtr product = replacement.Sum("product", found.sum.Kept(), found.sum.K(),
+                                          graph::Binary(Op::kMul, values[0], values[1]));
+  return replacement.Done(found.weighed ? product : found.sum.Weighed(product));
 }
 
 // A sum over both that multiplies no more often than the product did; that a factor with its
 // weights is larger than it was is less than the product, which is not written. It weighs `a`.
 std::optional<LinearSum> OneOf(const LinearSum& sum) {
-  if (sum.rest != nullptr || sum.Span(sum.Kept()) * sum.Span(sum.Over()) > sum.product)
+  if (sum.rest != nullptr || !LinearSum::HasRank(sum.axes.size()) ||
+      sum.Span(sum.Kept()) * sum.Span(sum.Over()) > sum.product)
     return std::nullopt;
   const std::set<int> of_a = VariablesOf(sum.a), of_b = VariablesOf(sum.b);
   const auto is_over = [&](int v) { return sum.IsOver(v); };
@@ -304,6 +328,7 @@ Graph ApplyOne(const Graph& before, int id) {
   Graph graph = before;
   Node& now = graph.nodes[id];
   now.reduce_axes.assign(found.axes.begin() + found.kept, found.axes.end());
+  for (size_t i = 0; i < now.axes.size(); ++i) now.axes[i].name = absl::StrCat("i", i);
   for (size_t i = 0; i < now.reduce_axes.size(); ++i)
     now.reduce_axes[i].name = absl::StrCat("r", i);
   now.value = graph::Binary(Op::kMul, found.Weighed(found.a), found.b);

@@ -191,6 +191,27 @@ TEST_CASE("sums over some of an image's axes are of its places, whatever tap rea
   }
 }
 
+TEST_CASE("what is at places that nobody reads is not summed", "[rewrite]") {
+  for (const char* at : {"i + u", "4 * i + 2 * u"}) {  // of which the second is never odd
+    INFO(at);
+    const graph::Graph graph = ParseOrDie(
+        {"input x: f32[4, 64, 44] ~ normal", "input w: f32[5, 8] ~ normal",
+         absl::StrCat("s: f32[n: 4, o: 5, d: 64, i: 8] = sum[u: 8](x[n, d, ", at, "] * w[o, u])"),
+         "y: f32[n: 4, o: 5, i: 8] = sum[d: 64](s[n, o, d, i])", "output y"});
+    const std::vector<std::string> found = ApplicableRewrites(graph);
+    REQUIRE(found == std::vector<std::string>{"sum_before_product:y"});
+    v1::Schedule schedule;
+    schedule.add_rewrites(found[0]);
+    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+    const auto& shape = rewritten.tensors[rewritten.Find("y.weights")].shape;
+    CHECK(shape == (at[0] == 'i' ? std::vector<int64_t>{4, 15} : std::vector<int64_t>{4, 8, 8}));
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    const absl::Status answer = RunAndCompare(graph, schedule, 5);
+    INFO(answer.message());
+    CHECK(answer.ok());
+  }
+}
+
 TEST_CASE("what is summed over by its digits alone is summed of the factors that have them",
           "[rewrite]") {
   // A transposed convolution of stride 2 by remainders, its mean and its average pool.
@@ -235,6 +256,21 @@ TEST_CASE("window_of_windows finds sums over windows of windows, and nothing els
       {{"y: f32[n: 16, o: 5, i: 7] = sum[r: 4](s[n, o, 4 * i + r])", "output y, s"}, false},
   };
   CheckFinds("window_of_windows", "y", head, cases);
+  // Taps that lie further apart than what is summed are none of it.
+  Lines apart = head;
+  apart.insert(apart.end(),
+               {"y: f32[n: 16, o: 5, i: 6] = sum[r: 4](d[n, o, 4 * i + r])", "output y"});
+  for (const std::string& found : ApplicableRewrites(ParseOrDie(apart)))
+    CHECK(found != "window_of_windows:y");
+  // Both axes of an image at once, in fp64.
+  CheckFinds(
+      "window_of_windows", "y",
+      {"input x: f64[8, 4, 18, 34] ~ normal", "param w: f64[5, 4, 3, 3] ~ normal",
+       "s: f64[n: 8, o: 5, i: 16, j: 32] = sum[c: 4, u: 3, v: 3](w[o, c, u, v] * x[n, c, i + "
+       "u, j + v])"},
+      {{{"y: f64[n: 8, o: 5, i: 8, j: 8] = sum[r: 2, q: 4](s[n, o, 2 * i + r, 4 * j + q] / 8)",
+         "output y"},
+        true}});
 }
 
 TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {

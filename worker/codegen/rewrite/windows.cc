@@ -28,7 +28,7 @@ using graph::Op;
 struct Windows {
   LinearSum sum;
   ExprPtr stays, moves;      // moves: at places of both
-  std::set<int> taps, k;     // taps: of K, that places of both took the place of; k: what is left
+  std::set<int> taps, k;     // taps: of K, that places of both took the place of; k: with those
   std::set<int> of_weights;  // variables of the sum of `stays`
   ExprPtr weights;           // what is summed for it, over `taps`
   double cost;
@@ -86,6 +86,9 @@ std::optional<Windows> WindowsOf(const LinearSum& sum) {
     if (VariablesOf(windows.moves).count(v) == 0 || !Join(windows, v)) return std::nullopt;
   }
   const LinearSum& both = windows.sum;
+  if (!LinearSum::HasRank(windows.of_weights.size() + windows.taps.size()) ||
+      !LinearSum::HasRank(both.kept + windows.k.size()))
+    return std::nullopt;
   const double elements = both.Span(windows.of_weights), terms = elements * both.Span(windows.taps),
                products = both.Span(both.Kept()) * both.Span(windows.k);
   if (kGain * (terms + products) >= sum.product * sum.Span(sum.K())) return std::nullopt;

@@ -66,11 +66,12 @@ MemoryAxes AxesOf(const Analysis& group, const Domain& domain) {
   return axes;
 }
 
-// Whether some of memory between an axis' elements is not the next axis'.
+// Whether lines of what is reduced together leave some of memory between them out.
 bool HasGaps(const MemoryAxes& axes) {
   const auto& merged = axes.problem.axes;
   for (size_t m = 0; m + 1 < merged.size(); ++m) {
-    if (merged[m].stride > merged[m + 1].stride * merged[m + 1].extent) return true;
+    if (!merged[m].kept && merged[m].stride > merged[m + 1].stride * merged[m + 1].extent)
+      return true;
   }
   return false;
 }

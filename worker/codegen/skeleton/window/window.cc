@@ -379,7 +379,7 @@ int GoodStrip(const WindowContext& context, const std::vector<int64_t>& shape, i
 
 // Neighbours along the contiguous axis that a thread had better take: two where the window moves by
 // several elements, so that what lies between is loaded by vectors, and where it moves by one, has
-// three at least and pairs of them lie as vectors (of an H200, 3x3 at 0.87 of the roof for 0.78,
+// three at least and pairs of words lie as vectors (of an H200, 3x3 at 0.87 of the roof for 0.78,
 // 3x7 at 0.73 for 0.52; four took twice as long).
 int GoodWidth(const WindowContext& context, const graph::Node& node) {
   constexpr int64_t kOverlapping = 3;
@@ -387,19 +387,25 @@ int GoodWidth(const WindowContext& context, const graph::Node& node) {
   if (last < 1 || node.axes[last].extent % 2 != 0) return 1;
   NodeLoads found;
   if (!FindLoads(context, node, found)) return 1;
+  const auto lies_in_pairs = [&](ValuePtr load) {
+    if (!load->args.empty() || graph::SizeOf(load->type) != 4) return false;
+    const std::vector<int> taps = TapsOf(node, last);
+    return std::any_of(taps.begin(), taps.end(), [&](int tap) {
+      const Variable& variable = found.variables[node.axes.size() + tap];
+      return node.reduce_axes[tap].extent >= kOverlapping &&
+             load->index.CoefficientOf(variable) == 1 &&
+             load->index.Without(found.variables[last]).Without(variable).multiple() % 2 == 0;
+    });
+  };
+  bool some = false, all = true;
   for (ValuePtr load : found.loads) {
     const int64_t moves = load->index.CoefficientOf(found.variables[last]);
     if (moves > 1 && FitsVector(load->type, 4)) return 2;
-    if (moves != 1 || !load->args.empty() || !FitsVector(load->type, 2)) continue;
-    for (int tap : TapsOf(node, last)) {
-      const Variable& variable = found.variables[node.axes.size() + tap];
-      if (node.reduce_axes[tap].extent >= kOverlapping &&
-          load->index.CoefficientOf(variable) == 1 &&
-          load->index.Without(found.variables[last]).Without(variable).multiple() % 2 == 0)
-        return 2;
-    }
+    if (moves != 1) continue;
+    some = true;
+    all = all && lies_in_pairs(load);
   }
-  return 1;
+  return some && all ? 2 : 1;
 }
 
 // Which way a group's windows are written, and how many outputs and neighbours a thread has.
