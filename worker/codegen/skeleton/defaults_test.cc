@@ -457,58 +457,50 @@ TEST_CASE("a first schedule's sum of products is rounded once", "[codegen]") {
   CHECK(RunAndCompareAll({trial})[0].message() == "");
 }
 
+// The first group of the default schedule, with its knobs.
+v1::Group First(const std::vector<std::string>& lines) {
+  const auto graph = graph::Parse(lines, {});
+  INFO(graph.status().message());
+  REQUIRE(graph.ok());
+  const Target target;
+  const auto groups = Describe(*graph, DefaultSchedule(*graph, target), target);
+  INFO(groups.status().message());
+  REQUIRE(groups.ok());
+  return groups->front().resolved;
+}
+
 TEST_CASE("first schedules keep memory busy where little is read at a time", "[codegen]") {
-  const auto first = [](const std::vector<std::string>& lines) {
-    const auto graph = graph::Parse(lines, {});
-    INFO(graph.status().message());
-    REQUIRE(graph.ok());
-    const Target target;
-    const auto groups = Describe(*graph, DefaultSchedule(*graph, target), target);
-    INFO(groups.status().message());
-    REQUIRE(groups.ok());
-    return groups->front().resolved;
-  };
   // Rows that an index finds, and bytes that become words, against a plain sum.
   const std::string index = "input i: i64[60000] ~ integers(0, 1000)";
-  CHECK(first({index, "input x: f16[1000, 1024] ~ normal", "y: f16[r: 60000, c: 1024] = x[i[r], c]",
+  CHECK(First({index, "input x: f16[1000, 1024] ~ normal", "y: f16[r: 60000, c: 1024] = x[i[r], c]",
                "output y"})
             .map()
             .unroll() == 2);
-  CHECK(first({"input x: i8[60000, 1024] ~ integers(-100, 100)",
+  CHECK(First({"input x: i8[60000, 1024] ~ integers(-100, 100)",
                "y: f16[r: 60000, c: 1024] = f16(x[r, c])", "output y"})
             .map()
             .unroll() == 2);
-  CHECK(first({"input x: f16[60000, 1024] ~ normal", "input z: f16[60000, 1024] ~ normal",
+  CHECK(First({"input x: f16[60000, 1024] ~ normal", "input z: f16[60000, 1024] ~ normal",
                "y: f16[r: 60000, c: 1024] = x[r, c] + z[r, c]", "output y"})
             .map()
             .unroll() == 1);
   // Few columns: a block for every few of them.
   const v1::Group few =
-      first({"input x: f32[160, 128] ~ normal", "m: f32[c: 128] = max[r: 160](x[r, c])",
+      First({"input x: f32[160, 128] ~ normal", "m: f32[c: 128] = max[r: 160](x[r, c])",
              "y: f32[r: 160, c: 128] = x[r, c] / m[c]", "output y"});
   REQUIRE(few.has_columns());
   CHECK(few.columns().block_threads() / few.columns().thread_rows() == 4);
 }
 
 TEST_CASE("first schedules read windows as they lie in memory", "[codegen]") {
-  const auto first = [](const std::vector<std::string>& lines) {
-    const auto graph = graph::Parse(lines, {});
-    INFO(graph.status().message());
-    REQUIRE(graph.ok());
-    const Target target;
-    const auto groups = Describe(*graph, DefaultSchedule(*graph, target), target);
-    INFO(groups.status().message());
-    REQUIRE(groups.ok());
-    return groups->front().resolved;
-  };
   // Pools that leave the last elements of each line out, and one that does not.
   const std::string lines = "input x: f32[64, 64, 126, 126] ~ normal";
-  CHECK_FALSE(first({lines,
+  CHECK_FALSE(First({lines,
                      "y: f32[n: 64, c: 64, i: 31, j: 31] = max[r: 4, s: 4](x[n, c, 4 * i + r, "
                      "4 * j + s])",
                      "output y"})
                   .has_fold());
-  CHECK(first({lines,
+  CHECK(First({lines,
                "y: f32[n: 64, c: 64, i: 63, j: 63] = max[r: 2, s: 2](x[n, c, 2 * i + r, 2 * j + "
                "s])",
                "output y"})
@@ -517,13 +509,13 @@ TEST_CASE("first schedules read windows as they lie in memory", "[codegen]") {
   // lie apart.
   const std::string image = "input x: f32[16, 64, 128, 256] ~ normal",
                     filter = "param w: f32[64, 3, 3] ~ normal";
-  CHECK(first({image, filter,
+  CHECK(First({image, filter,
                "y: f32[n: 16, c: 64, i: 126, j: 254] = sum[r: 3, s: 3](x[n, c, i + r, j + s] * "
                "w[c, r, s])",
                "output y"})
             .window()
             .vector_bytes() == 8);
-  CHECK(first({image, filter,
+  CHECK(First({image, filter,
                "y: f32[n: 16, c: 64, i: 126, j: 256] = sum[r: 3, s: 3](select(0 <= j + s - 1 and j "
                "+ s - 1 < 256, x[n, c, i + r, j + s - 1], 0) * w[c, r, s])",
                "output y"})
