@@ -242,7 +242,7 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     const auto form = FormOf(graph, {*tensor}, before, &together);
     if (!form || together <= most) continue;
     // Places that are left out of a result cost more than they save, but where much is made of each
-    // sum, and several would make it (of an H200, 2/60: 1,493 us for 2,804, and 2/34 1,799 for
+    // sum, and several would make it (of an H200, 2/60: 1,493 us for 2,804, and 2/34 1,789 for
     // 1,445).
     if (graph.tensors[*tensor].elements() < elements) {
       const auto reads = [&](int id) {

@@ -148,7 +148,7 @@ ExprPtr FromAffine(const graph::Affine& affine) {
 std::optional<graph::Affine> Digit(const ExprPtr& e, const std::vector<graph::Interval>& ranges) {
   const int variables = static_cast<int>(ranges.size());
   const auto by = AsAffine(e->args[1], variables);
-  auto of = AsAffine(e->args[0], variables);
+  const auto of = AsAffine(e->args[0], variables);
   if (!by || !of || e->args[1]->op != Op::kConst || by->constant < 1) return std::nullopt;
   const int64_t c = by->constant;
   graph::Affine high = *of, low = *of;

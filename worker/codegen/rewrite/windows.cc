@@ -2,9 +2,8 @@
 // average pool of a convolution).
 //
 //   s[n] = sum[k < K](a[k] * x[n + k])            w[q] = sum[k](0 <= q - k < R ? a[k] : 0)
-//   t[n] = sum[r < R](c * s[4 * n + r] + d) ->    t[n] = c * sum[q < K + R - 1](w[q] * x[4 * n +
-//   q])
-//                                                        + R * d
+//   t[n] = sum[r < R](c * s[4 * n + r] + d) ->    y[n] = sum[q < K + R - 1](w[q] * x[4 * n + q])
+//                                                 t[n] = c * y[n] + R * d
 //
 // A tap that is read backwards, x[n - k], is q = r - k + K - 1. What stands between the two is
 // linear in the product; it rounds to no narrower type.

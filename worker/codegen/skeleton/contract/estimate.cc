@@ -23,11 +23,12 @@ constexpr double kPlainApartBytes = 23;
 
 // ---- windows as they are
 
-// Of an H200, fitted to eleven convolutions of level 2 (+-15 %): of the rate of ordinary
-// instructions; simple operations by which an element is brought into shared memory, and a sum
-// taken to its end, of which those that are made of it count so much. A multiprocessor's blocks
-// wait beside each other: two took 1.08 (2/8) to 2.7 times (2/50) what four with half as many sums
-// each did, 1.3 times (2/48, 2/83) in between.
+// Of an H200: of the rate of ordinary instructions; simple operations by which an element is
+// brought into shared memory, and a sum taken to its end, of which those that are made of it count
+// so much. Of fifteen convolutions of level 2, 16 filters and 128 places a warp, what they took is
+// 0.86 to 1.09 of this, but of a small one (2/50) 0.81. A multiprocessor's blocks wait beside each
+// other: two took 1.08 (2/8) to 2.9 times (2/50) what four with half as many sums each did, 1.3 to
+// 1.5 times (2/48, 2/83, 2/21) in between.
 constexpr double kDirectPart = 0.85, kDirectBringSteps = 12, kDirectEndSteps = 6,
                  kDirectMaking = 0.3;
 constexpr double kDirectBeside[] = {1.7, 1.3, 1.1, 1};
@@ -429,9 +430,10 @@ double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
   const double operations = shape.brought * (kDirectBringSteps + form.steps[1]) +
                             sums * (kDirectEndSteps + kDirectMaking * form.end_steps);
-  const double threads = shape.products / (kDirectPart * target.products_per_second) +
-                         operations / target.operations_per_second +
-                         (form.beside ? 0 : sums * kPlainApartBytes) / target.bytes_per_second;
+  const double threads =
+      shape.products / (kDirectPart * target.products_per_second) +
+      operations / target.operations_per_second +
+      (form.fills_sectors ? 0 : sums * kPlainApartBytes) / target.bytes_per_second;
   const double beside = kDirectBeside[std::clamp<int64_t>(of_sm, 1, 4) - 1];
   return kKernelSeconds + std::max(std::min(idle, 2.0) * beside * threads,
                                    form.operand_bytes(1) / target.bytes_per_second);
@@ -476,7 +478,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         kKernelSeconds + kFirstSeconds +
         std::max({waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
                   rounds * steps * kPlainStepSeconds, memory / target.bytes_per_second / busy});
-    if (!form.beside) seconds += sums * kPlainApartBytes / target.bytes_per_second;
+    if (!form.fills_sectors) seconds += sums * kPlainApartBytes / target.bytes_per_second;
     if (form.own_bytes > 0)
       seconds += static_cast<double>(blocks / knobs.split()) / target.sm_count * tile /
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;

@@ -370,13 +370,13 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     if (strided && strided->even) form.strided[operand] = strided;
   }
   form.scattered = 0;
-  form.beside = true;
+  form.fills_sectors = true;
   for (const Kernel::Root& root : kernel->roots) {
     form.scattered +=
         TouchedBytes(root.value->type, root.address, kernel->frame.row, kernel->frame.column) -
         static_cast<double>(graph::SizeOf(root.value->type));
-    form.beside = form.beside &&
-                  LieBeside(root.address, kernel->frame.column, graph::SizeOf(root.value->type));
+    form.fills_sectors = form.fills_sectors && LieBeside(root.address, kernel->frame.column,
+                                                         graph::SizeOf(root.value->type));
   }
   std::vector<ValuePtr> ends;
   for (const Kernel::Root& root : kernel->roots) ends.push_back(root.value);

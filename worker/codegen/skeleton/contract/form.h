@@ -81,10 +81,10 @@ struct ContractForm {
   // Tensors that A, that B is made of, and whether all are constants.
   std::array<std::vector<int>, 2> reads;
   std::array<bool, 2> constant{};
-  double scattered = 0;   // bytes moved for a sum beyond those that are written of it
-  bool beside = true;     // whether neighbours along N that are written fill sectors together
-  int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
-  double end_steps = 0;   // simple operations that are made of a sum
+  double scattered = 0;       // bytes moved for a sum beyond those that are written of it
+  bool fills_sectors = true;  // whether neighbours along N that are written fill sectors together
+  int64_t own_bytes = 0;      // that its end reads of a sum's own, or of its row's
+  double end_steps = 0;       // simple operations that are made of a sum
 
   // What is summed of what the end makes, at most once over rows and once over columns; and whether
   // that is written, too.

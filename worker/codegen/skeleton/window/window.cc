@@ -380,7 +380,7 @@ int GoodStrip(const WindowContext& context, const std::vector<int64_t>& shape, i
 // Neighbours along the contiguous axis that a thread had better take: two where the window moves by
 // several elements, so that what lies between is loaded by vectors, and where it moves by one, has
 // three at least and pairs of words lie as vectors (of an H200, 3x3 at 0.87 of the roof for 0.78,
-// 3x7 at 0.73 for 0.52; four took twice as long).
+// 3x7 at 0.73 for 0.52; four took 1.5 to 1.9 times as long).
 int GoodWidth(const WindowContext& context, const graph::Node& node) {
   constexpr int64_t kOverlapping = 3;
   const int last = static_cast<int>(node.axes.size()) - 1;
