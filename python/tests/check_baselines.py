@@ -69,8 +69,37 @@ def time(served, *names):
     return ask(served, "baselines", names=names, graph=True, clock="", seconds=0.01, seed=7, **EXACT)
 
 
-def load(served, states=()):
-    ask(served, "load", source=SOURCE, device="cpu", outputs=[{"name": "y", "dtype": "f32", "shape": [4, 8]}],
+# Of blocks that each are two graphs of their own.
+BLOCKS = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self, i):
+        super().__init__()
+        self.i = i
+
+    def forward(self, x):
+        x = x * self.i
+        torch._dynamo.graph_break()
+        return x + self.i
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block(i) for i in range(6))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+"""
+
+
+def load(served, states=(), source=SOURCE):
+    ask(served, "load", source=source, device="cpu", outputs=[{"name": "y", "dtype": "f32", "shape": [4, 8]}],
         tensors=[{"name": "x", "role": "input", "dtype": "f32", "shape": [4, 8]},
                  *({"name": name, "role": "state", "dtype": "i64", "shape": []} for name in states)],
         updates=list(states))
@@ -101,6 +130,14 @@ def test_nothing_is_compiled_again():
         assert sorted(again["times"]) == sorted(names) and not again["errors"]
         assert all(again["times"][name]["call_us"] > 0 for name in names)
         assert again["accurate"] == {name: first["accurate"][name] for name in names}
+
+
+def test_each_has_as_many_graphs_as_it_has_alone():
+    served = oracle.Oracle()
+    load(served, source=BLOCKS)
+    time(served, "eager", "compile", "max")
+    first, second = (compiled.count(mode) for mode in ("compile", "max-autotune-no-cudagraphs"))
+    assert first == second > 8, (first, second)
 
 
 def test_nothing_that_was_drawn_is_kept():

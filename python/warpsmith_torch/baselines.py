@@ -24,6 +24,7 @@ LEAST_SECONDS = 0.05
 # Of a median: an interval this wide, with this confidence, is narrow enough, as it is of a candidate's (judge.cc).
 NARROW, CONFIDENCE = 0.01, 0.95
 LAUNCH = "launch_us"
+GRAPHS = None  # that dynamo allows of a model, once it is known
 PARTS = 16  # of an input; one is changed before each round
 SETTLE_SECONDS = 1
 HOST_FLUSH_BYTES = 64 << 20
@@ -71,6 +72,18 @@ def make(name, model):
     if name == "eager":
         return model
     return torch.compile(model) if name == "compile" else torch.compile(model, mode="max-autotune-no-cudagraphs")
+
+
+def allow(compiled):
+    """Each of so many compiled models the graphs that dynamo allows of one: it counts those of all together, and what it
+    makes no graph of it runs as eager does."""
+    if compiled == 0:
+        return
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    global GRAPHS
+    GRAPHS = GRAPHS or getattr(config, name)
+    setattr(config, name, GRAPHS * compiled)
 
 
 def graphs_compiled():
@@ -262,6 +275,7 @@ class Baselines:
         kept = name in self._made
         if not kept:
             self._made[name] = make(name, self._model)
+            allow(sum(made is not self._model for made in self._made.values()))
         made, inputs, before = self._made[name], self._inputs, graphs_compiled()
         for _ in range(WARM_UPS):
             made(*inputs)
