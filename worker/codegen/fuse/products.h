@@ -26,9 +26,9 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
 
 // The tensor behind `sum`, of as many elements, that all who need it need by way of maps: the one
 // of the fewest bytes, the last of those; or one of fewer, more than half as many (a transposed
-// convolution whose last places are left out), where much is made of a sum and several read it. What else it is made of is there before the sum, and it
-// is none of `taken`. `needed`: nodes, in graph order; `required`: outputs and new values of
-// states.
+// convolution whose last places are left out), where much is made of a sum and several read it.
+// What else it is made of is there before the sum, and it is none of `taken`. `needed`: nodes, in
+// graph order; `required`: outputs and new values of states.
 int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& needed,
                    const std::set<int>& required, const std::set<int>& taken);
 
