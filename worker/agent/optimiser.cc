@@ -262,7 +262,7 @@ class Slice {
     const auto state = MakeState(main_, *schedule, options_.target);
     const bool convolves = state.ok() && absl::c_any_of(state->groups, [](const auto& group) {
                              const v1::ContractKnobs& contract = group.resolved.contract();
-                             return contract.windows() == 2 && contract.math() == v1::PRODUCT_FP16;
+                             return contract.windows() > 1 && contract.math() == v1::PRODUCT_FP16;
                            });
     if (convolves)
       SubmitOnePass(*schedule, "products in one pass, whose roundings what follows may hide");

@@ -80,6 +80,7 @@ WS_DEVICE void load_once(const T* p, T (&out)[V]) {
 #endif
 }
 
+// Hint 2: to memory that the kernel does not read there, in one access though the compiler sees neighbours apart (placed()).
 template <int V, class T, int Hint>
 WS_DEVICE void store_once(T* p, const T (&in)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
@@ -88,6 +89,10 @@ WS_DEVICE void store_once(T* p, const T (&in)[V]) {
   memcpy(&w, in, sizeof(W));
   if constexpr (Hint == 1) {
     __stcs(reinterpret_cast<W*>(p), w);
+  } else if constexpr (Hint == 2 && sizeof(W) == 8) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(w.x), "r"(w.y));
+  } else if constexpr (Hint == 2 && sizeof(W) == 16) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w));
   } else {
     *reinterpret_cast<W*>(p) = w;
   }

@@ -25,13 +25,15 @@ namespace ws {
 // of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
 // are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kOneA, kOneB: it is the same for all batches. kOnceA, kOnceB: one tile alone reads
 // of it what it reads.
-// kTurns: groups do not
-// share a tile but take turns, each finishing its own while the other multiplies. kTail: where a last wave of tiles is not full
+// kTurns: 0, or so many groups do not
+// share a tile but take turns, each finishing its own while another multiplies. kTail: where a last wave of tiles is not full
 // (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
 // kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
 // a map of its own. kBlocksOfSm: blocks of a multiprocessor, that share its registers.
-// Window: NoWindow, or B's rows are places of an image's windows (contract_windows.cuh), of which its map is.
+// Window: NoWindow, or B's rows are places of an image's windows (contract_windows.cuh), of which its map is; or Shifts of these
+// (contract_shifts.cuh): there are no maps, A's rows of a tile stay in shared memory, and groups take turns (kRun 1: a step's
+// products are added up in kRunsOfStep runs).
 // Where the glue is a pair (contract_plain.cuh), the second product's B has a map of its own, likewise (`behind`), and half of a
 // tile's columns are those of either, side by side; ends take both sums of a place.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
@@ -50,14 +52,16 @@ struct Contract {
   using Barrier = hopper::Barrier;
   static constexpr int kStepK = hopper::kRowBytes / C::Type::kBytes;
   static constexpr int kProducts = hopper::kRowBytes / hopper::kProductBytes;   // of a step, one after the other along K
-  static constexpr int kGroups = C::kTurns ? 2 : C::kTileM / 64;   // of warps that multiply
+  static constexpr int kGroups = C::kTurns ? C::kTurns : C::kTileM / 64;   // of warps that multiply
   static constexpr int kEach = C::kTurns ? C::kTileM / 64 : 1;     // times 64 rows of a tile, a group's
   static constexpr int kSharing = C::kTurns ? 1 : kGroups;         // groups that multiply a step
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kBytesA = C::kTileM * hopper::kRowBytes * (C::kInline ? 2 : 1);   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
   static constexpr int kPartsA = C::kInline ? 1 : C::kParts;   // as it is brought
-  static constexpr int kStepBytes = kPartsA * kBytesA + C::kParts * kBytesB;
+  using Window = typename C::Window;
+  static constexpr bool kShifts = Window::kShifts;
+  static constexpr int kStepBytes = kShifts ? Window::kStepBytes : kPartsA * kBytesA + C::kParts * kBytesB;
   // Rows of A that are brought along K: where there are fewer than a tile's, the others hold anything, and so do sums
   // that nobody finishes. (To fill what lies outside takes the copy engine as long as to bring it.)
   static constexpr int kRowsBrought = !C::kAlongM && !C::kInline && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
@@ -68,15 +72,19 @@ struct Contract {
   static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
-  static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) +
-                                      2 * (C::kStages + kGroups) * sizeof(Barrier);
+  static constexpr int kSharedBytes = 1024 + Window::kResidentBytes + C::kStages * kStepBytes + Window::kZeroBytes + kGroups * (kBoxBytes + kKeptBytes) +
+                                      (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(kOf == 1 || (C::kParts == 1 && C::kJoined == 0 && !C::kTurned && (C::kSplit == 1 || C::kMeet)),
                 "a pair's sums are there together at a tile's end");
   static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
   static_assert(!C::kScaled || (C::kRun > 0 && C::kParts == 1 && !C::kTurned), "runs have scales");
   static_assert(C::Type::kBytes == 2 || (!C::kAlongM && !C::kAlongN), "products of eight bits are of rows along K");
-  static_assert(!C::kTurns || (C::kRun == 0 && C::kParts == 1 && !C::kMeet), "turns have no registers for runs, nor a cluster to meet in");
+  static_assert(!C::kTurns || kShifts || (C::kRun == 0 && C::kParts == 1), "turns have no registers for runs");
+  static_assert(!C::kTurns || !C::kMeet, "who takes turns has no cluster to meet in");
+  static_assert(!kShifts || (C::kTurns && C::kBatch == 1 && C::kCluster == 1 && C::kSplit == 1 && C::kTail == 1 && C::kBlocksOfSm == 1),
+                "blocks bring their own");
+  static_assert(!kShifts || C::kRun == 0 || kEach == 1, "runs have registers of their own");
   static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
   static_assert(C::kTail == 1 || (C::kSplit == 1 && C::kCluster == 1 && !C::kTurns && !C::kInline), "a tail's blocks share K alone");
   static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster that share each tile
@@ -88,7 +96,7 @@ struct Contract {
   static constexpr int kRegistersBringing = kGroups == 2 && C::kBlocksOfSm == 1 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersToTake = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8;
   static constexpr int kRegistersMultiplying = kGroups > 1 ? kRegistersToTake : kRegistersLaunched < 255 ? kRegistersLaunched : 255;
-  static constexpr int kSteps = (C::kK + kStepK - 1) / kStepK;
+  static constexpr int kSteps = kShifts ? Window::kOfSteps : (C::kK + kStepK - 1) / kStepK;
   static constexpr int kUnit = C::kRun > 0 ? C::kRun : 1;   // steps of a part of K: whole runs
   static constexpr int kPart = ((kSteps + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
   static_assert(kPart * (C::kSplit - 1) < kSteps, "each part of K has steps");
@@ -96,7 +104,7 @@ struct Contract {
   static_assert(kTailPart * (C::kTail - 1) < kSteps, "each part of K has steps");
   static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
   static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
-  static constexpr int kTilesN = (C::kN + kTileColumns - 1) / kTileColumns;
+  static constexpr int kTilesN = kShifts ? Window::kTiles : (C::kN + kTileColumns - 1) / kTileColumns;
   static constexpr int kTiles = kRowsM * kTilesN * C::kBatch * (C::kMeet ? 1 : C::kSplit);   // of clusters
 
   struct Tile {
@@ -106,6 +114,7 @@ struct Contract {
     WS_DEVICE int from() const { return C::kTail > 1 && shared ? cluster_rank() * kTailPart : part * kPart; }   // its steps
     // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
+      if constexpr (kShifts) return kSteps;
       const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
       constexpr int kRows = C::kCluster * C::kTileM;
       if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, kTileColumns))) return from();
@@ -125,7 +134,11 @@ struct Contract {
     }
     return at + gridDim.x / kBlocks;
   }
+  // Of blocks that finish all tiles alone: so many tiles later.
+  static WS_DEVICE int later_at(int at, int tiles) { return at + tiles * static_cast<int>(gridDim.x / kBlocks); }
   static WS_DEVICE Tile tile_at(int at) {
+    // A block's tiles are of the same rows: as many blocks as there are of these, or a multiple, run.
+    if constexpr (kShifts) return {at % kTilesM * C::kTileM, at / kTilesM * C::kTileN, 0, 0, false};
     const int shared_by = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
     const int first = within / (C::kRaster * kTilesN) * C::kRaster;
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
@@ -158,21 +171,33 @@ struct Contract {
     }
   };
 
+  // The glue's n of a tile's column; -1: none.
+  static WS_DEVICE int column_of(Tile tile, int column) {
+    if constexpr (kShifts) return Window::column(tile.n + column);
+    return tile.n + column < C::kN ? tile.n + column : -1;
+  }
+
+  unsigned char* stays;   // A's rows, where windows are shifts
   unsigned char* steps;
+  unsigned char* zeros;
   unsigned char* boxes;   // of sums on their way to their finish, each with what a group's end keeps behind it
   Barrier* full;          // a step's bytes have come
   Barrier* empty;         // all groups of the cluster have multiplied it
   Barrier* left;          // of a group: its box is there in each of the cluster's blocks; by turns: it is its turn
   Barrier* read;          // and has been read by all of them
+  Barrier* there;         // what stays has come
 
   WS_DEVICE Contract() {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
-    steps = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
-    boxes = steps + C::kStages * kStepBytes;
+    stays = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
+    steps = stays + Window::kResidentBytes;
+    zeros = steps + C::kStages * kStepBytes;
+    boxes = zeros + Window::kZeroBytes;
     full = reinterpret_cast<Barrier*>(boxes + kGroups * (kBoxBytes + kKeptBytes));
     empty = full + C::kStages;
     left = empty + C::kStages;
     read = left + kGroups;
+    there = read + kGroups;
   }
 
   WS_DEVICE void begin() {
@@ -186,7 +211,11 @@ struct Contract {
         hopper::init(read[group], kMeeting);
       }
       for (int group = 0; C::kTurns && group < kGroups; ++group) hopper::init(left[group], 1);
+      if (kShifts) hopper::init(*there, 1);
       hopper::init_done();
+    }
+    if constexpr (kShifts) {
+      for (int i = threadIdx.x; i < Window::kZeroBytes / 4; i += kThreads) reinterpret_cast<unsigned*>(zeros)[i] = 0;
     }
     hopper::fence_async();
     if constexpr (kOfCluster > 1) sync_cluster(); else __syncthreads();
@@ -305,6 +334,40 @@ struct Contract {
     }
   }
 
+  // Of shifts: what stays, then all steps of the block's tiles.
+  WS_DEVICE void bring_shifts(const void* a, const void* b) {
+    constexpr int kPiece = 16384;
+    const int rows = first_at() % kTilesM;
+    const unsigned char* const weights = static_cast<const unsigned char*>(a) + (long long)(rows) * Window::kResidentBytes;
+    if (first_at() < kTiles) hopper::arrive_expecting(*there, Window::kResidentBytes);
+    for (int at = 0; first_at() < kTiles && at < Window::kResidentBytes; at += kPiece) {
+      const int bytes = Window::kResidentBytes - at < kPiece ? Window::kResidentBytes - at : kPiece;
+      hopper::load_bytes(stays + at, weights + at, bytes, *there);
+    }
+    Ring ring;
+    for (int at = first_at(); at < kTiles; at = next_at(at)) {
+      const Tile tile = tile_at(at);
+#pragma unroll 1
+      for (int step = 0; step < kSteps; ++step, ring.next()) {
+        hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
+        hopper::arrive_expecting(full[ring.stage], kStepBytes);
+        unsigned char* const to = steps + ring.stage * kStepBytes;
+#pragma unroll
+        for (int plane = 0; plane < Window::kOfStep; ++plane) {
+#pragma unroll 1
+          for (int line = 0; line < Window::kSegments; ++line) {
+            const unsigned char* const from = static_cast<const unsigned char*>(b) + Window::at_step(tile.n, step, plane, line) * 2;
+#pragma unroll
+            for (int part = 0; part < C::kParts; ++part) {
+              hopper::load_bytes(to + part * Window::kPartBytes + plane * Window::kPlaneBytes + line * Window::kSegment * 16,
+                                 from + part * Window::kPart * 2, Window::kSegment * 16, full[ring.stage]);
+            }
+          }
+        }
+      }
+    }
+  }
+
   // The operands of one of a step's products, from 1,024-byte patterns: what to add to `operand` for each.
   static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
   static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
@@ -333,6 +396,42 @@ struct Contract {
             sums, a + k * (kAheadA >> 4), b + (ahead_b(k) >> 4), add || k > FROM || parts != (C::kParts == 1 ? 0 : 2));
       }
     }
+  }
+
+  // Of shifts, COUNT units of a step from FROM on: each of A as it stays, and of what the step brought from its piece's first byte on.
+  template <int FROM, int COUNT>
+  WS_DEVICE void multiply_units(int rows, int step, int stage, float (&sums)[C::kTileN / 2], bool add) {
+    constexpr int kUnitBytes = C::kTileM * 32;   // of A: sixteen of K, in two times eight
+    const auto word = [](int bytes) { return static_cast<unsigned long long>(bytes >> 4); };
+    const unsigned long long first_a = hopper::operand_of_eights(stays + rows * 1024, C::kTileM * 16) + word(step * Window::kUnits * kUnitBytes);
+    const unsigned char* const at_b = steps + stage * kStepBytes;
+#pragma unroll
+    for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
+      const unsigned long long a = first_a + word((parts == 2) * kSteps * Window::kUnits * kUnitBytes);
+      const unsigned char* const of_part = at_b + (parts == 1) * Window::kPartBytes;
+      const unsigned long long b = hopper::operand_of_eights(of_part, 0);
+#pragma unroll
+      for (int u = FROM; u < FROM + COUNT; ++u) {
+        const int first = Window::piece(2 * u), apart = Window::piece(2 * u + 1) - first;   // bytes
+        // Of one piece alone the other eight of K are zero.
+        const unsigned long long second = word(Window::kOdd && u == Window::kUnits - 1 ? static_cast<int>(zeros - of_part) - first : apart);
+        hopper::Product<typename C::Type, C::kTileN, 0, 0>::run(sums, a + word(u * kUnitBytes), b + word(first) + (second << 16),
+                                                                 add || u > FROM || parts != (C::kParts == 1 ? 0 : 2));
+      }
+    }
+  }
+  // Of shifts, the units of a step in runs RUN, RUN + 1 and so on, each added up in registers.
+  template <int RUN = 0>
+  WS_DEVICE void multiply_unit_runs(int step, int stage, float (&sums)[C::kTileN / 2]) {
+    constexpr int kFrom = Window::kUnits * RUN / C::kRunsOfStep, kTo = Window::kUnits * (RUN + 1) / C::kRunsOfStep;
+    float run[C::kTileN / 2];
+    hopper::products_begin();
+    multiply_units<kFrom, kTo - kFrom>(0, step, stage, run, false);
+    hopper::products_commit();
+    hopper::products_wait<0>();
+#pragma unroll
+    for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
+    if constexpr (RUN + 1 < C::kRunsOfStep) multiply_unit_runs<RUN + 1>(step, stage, sums);
   }
 
   // Products of steps from..to, added up by the tensor cores; a step is released when the next one's are under way.
@@ -532,7 +631,7 @@ struct Contract {
 
   // ---- tiles
 
-  // A group of warps: multiplies and finishes every other of the block's tiles. It waits until the other has seen all steps
+  // A group of warps: multiplies and finishes one of kGroups of the block's tiles. It waits until the one before it has seen all steps
   // of the tile before: a barrier's phase is known by its parity alone to who is no more than one behind.
   WS_DEVICE void multiply_by_turns(int group, const End& end) {
     float sums[kEach][C::kTileN / 2];
@@ -540,8 +639,17 @@ struct Contract {
     unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
     int turn = 0;
     Ahead ahead;
-    ahead.read(*this, end, rows_at(group == 0 ? first_at() : next_at(first_at()), 0), 0);
-    for (int at = first_at(); at < kTiles; at = next_at(at), turn ^= 1) {
+    ahead.read(*this, end, rows_at(later_at(first_at(), group), 0), 0);
+    // Of shifts all of a block's tiles are of the same rows, and columns have nothing of their own.
+    typename End::Begun begun[kEach];
+    if constexpr (kShifts) {
+      if (first_at() < kTiles) {
+#pragma unroll
+        for (int rows = 0; rows < kEach; ++rows)
+          begun[rows] = end.template begin<C::kTileN>(0, tile_at(first_at()).m + rows * 64, 0, threadIdx.x % 128);
+      }
+    }
+    for (int at = first_at(); at < kTiles; at = next_at(at), turn = turn + 1 == kGroups ? 0 : turn + 1) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
       if (turn != group) {
@@ -553,28 +661,37 @@ struct Contract {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
       }
+      if constexpr (kShifts) hopper::wait(*there, 0, "there", 0);
       hopper::wait(left[group], parity, "turn", group);
       parity ^= 1;
       int before = 0;   // the stage whose products are under way
 #pragma unroll 1
       for (int step = tile.from(); step < to; ++step, ring.next()) {
         hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
+        if constexpr (kShifts && C::kRun > 0) {
+          multiply_unit_runs(step, ring.stage, sums[0]);
+          release(ring.stage);
+          continue;
+        }
         hopper::products_begin();
 #pragma unroll
-        for (int rows = 0; rows < kEach; ++rows) multiply_step(rows, ring.stage, sums[rows], step > tile.from());
+        for (int rows = 0; rows < kEach; ++rows) {
+          if constexpr (kShifts) multiply_units<0, Window::kUnits>(rows, step, ring.stage, sums[rows], step > tile.from());
+          else multiply_step(rows, ring.stage, sums[rows], step > tile.from());
+        }
         hopper::products_commit();
         hopper::products_wait<1>();
         if (step > tile.from()) release(before);
         before = ring.stage;
       }
-      if (threadIdx.x % 128 == 0) hopper::arrive(left[1 - group]);
+      if (threadIdx.x % 128 == 0) hopper::arrive(left[group + 1 == kGroups ? 0 : group + 1]);
       hopper::products_wait<0>();
-      if (tile.from() < to) release(before);
+      if (tile.from() < to && !(kShifts && C::kRun > 0)) release(before);
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
-        const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
-        const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(next_at(next_at(at)), 0);
-        store(group, rows_of(tile, rows), sums[rows], end, begun, meeting, ahead, next);
+        if constexpr (!kShifts) begun[rows] = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
+        const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(later_at(at, kGroups), 0);
+        store(group, rows_of(tile, rows), sums[rows], end, begun[rows], meeting, ahead, next);
       }
     }
   }
@@ -660,7 +777,7 @@ struct Contract {
       return lines < kLines ? lines : kLines;
     }
     static WS_DEVICE bool is_inside(Tile tile, int first_column, int at) {
-      return C::kTurned ? tile.m + at < C::kM : first_column + at < kTileColumns && tile.n + first_column + at < C::kN;
+      return C::kTurned ? tile.m + at < C::kM : first_column + at < kTileColumns && column_of(tile, first_column + at) >= 0;
     }
   };
   template <bool MEET>
@@ -682,7 +799,8 @@ struct Contract {
   using Ahead = typename Either<kBoxAhead, Box, Nothing>::Type;   // what has been read of the box that is finished next
 
   static WS_DEVICE void read_end(const End& end, Tile tile, int first_column, int line, int at, typename End::Raw& raw) {
-    end.read(tile.batch, tile.m + (C::kTurned ? at : line), tile.n + first_column + (C::kTurned ? line : at), raw);
+    const int column = first_column + (C::kTurned ? line : at);
+    end.read(tile.batch, tile.m + (C::kTurned ? at : line), kShifts ? column_of(tile, column) : tile.n + column, raw);
   }
   // Reads for the thread's lines from number `from` on; instead of those that are not of the result its first one again.
   template <bool MEET>
@@ -709,7 +827,8 @@ struct Contract {
     const int lines = O::inside(tile, first_column);
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
     const auto finish = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
-      const int row = C::kTurned ? at : line, column = C::kTurned ? line : at, n = tile.n + first_column + column;
+      const int row = C::kTurned ? at : line, column = C::kTurned ? line : at;
+      const int n = kShifts ? column_of(tile, first_column + column) : tile.n + first_column + column;
       float done[kOf * W];
 #pragma unroll
       for (int of = 0; of < kOf; ++of) {
@@ -762,7 +881,7 @@ struct Contract {
       }
     } else {
       // Together, so that what several of them read is on its way at once; where there are registers for it.
-      constexpr int kTogether = kOf == 1 ? 4 : O::kFree > 0 ? 2 : 1;
+      constexpr int kTogether = kShifts && O::kFree >= 64 ? 8 : kOf == 1 ? 4 : O::kFree > 0 ? 2 : 1;
       if (lines == O::kLines) {
 #pragma unroll kTogether
         for (int i = 0; i < O::kOwn; ++i) read_and_finish(own.line + i * O::kApart, own.at, all);
@@ -783,7 +902,7 @@ struct Contract {
   // ---- sums of what is finished: of 64 rows of a column; and of a row those of a tile's columns that are in the first or the
   // second half of their box
 
-  static_assert(!kTotals || (kOf == 1 && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
+  static_assert(!kTotals || (kOf == 1 && !kShifts && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
   static constexpr int kAcrossColumns = kColumns < 32 ? kColumns : 32;   // those of neighbouring threads of a warp
   static constexpr int kOwn = kTotals ? Own<false>::kOwn : 1;
   static constexpr int kTogether = Own<false>::kAhead > 0 && kTotals ? Own<false>::kAhead : kOwn < 4 ? kOwn : 4;
@@ -978,19 +1097,23 @@ struct Contract {
     else store_rows<kMeets>(group, tile, sums, end, begun, meeting, ahead, next);
   }
 
-  // All threads of the block.
-  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, const typename C::Glue& g,
-                     const End& end) {
+  // All threads of the block. A: what brings the operands of all tiles, of one thread.
+  template <class A>
+  WS_DEVICE void run(const A& bring, const typename C::Glue& g, const End& end) {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
       if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
-      if (threadIdx.x % 128 == 0) bring(a, b, behind);
+      if (threadIdx.x % 128 == 0) bring();
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
       if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
     }
     if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
+  }
+  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, const typename C::Glue& g,
+                     const End& end) {
+    run([&] { bring(a, b, behind); }, g, end);
   }
 };
 
@@ -1011,6 +1134,13 @@ WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, 
   } else {
     Contract<C, WholeSums<G>>().run(a, b, behind, g, WholeSums<G>(g, left));
   }
+}
+
+// Of shifts: the packed operands (contract_shifts.cuh).
+template <class C, class G>
+WS_DEVICE void contract_shifts(const G& g, const void* a, const void* b) {
+  Contract<C, WholeSums<G>> all;
+  all.run([&] { all.bring_shifts(a, b); }, g, WholeSums<G>(g, {nullptr, nullptr}));
 }
 
 }  // namespace ws

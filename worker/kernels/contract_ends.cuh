@@ -73,7 +73,7 @@ struct WholeSums<Scaled<G, false, ONE>> {
 #pragma unroll
     for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
       const int column = i * 128 + thread;
-      if (column < TILE_N && n + column < G::kN) begun.columns[i] = __ldg(g.back_b + g.at_b(batch, n + column));
+      if (column < TILE_N && (ONE || n + column < G::kN)) begun.columns[i] = __ldg(g.back_b + g.at_b(batch, n + column));
     }
     return begun;
   }

@@ -50,6 +50,47 @@ __device__ constexpr bool swapped_stay_apart() {
 }
 static_assert(swapped_stay_apart());
 
+// Where windows' taps are shifts: what a product reads of a tile's column is the element that was written there for the glue's k,
+// each place of a window is one tile's column, and each k is multiplied once.
+template <class S, int TILE_N>
+__device__ constexpr bool shifts_find_elements(int places, int k) {
+  int found = 0;
+  for (int tile = 0; tile < S::kTiles * TILE_N; tile += TILE_N) {
+    for (int column = 0; column < TILE_N; ++column) {
+      const int n = S::column(tile + column);
+      found += n >= 0;
+      if (n >= places) return false;
+      if (n < 0) continue;
+      int multiplied = 0;
+      for (int at = 0; at < S::kDepth; ++at) {
+        const int of_glue = S::glue_k(at);
+        if (of_glue < 0) continue;
+        ++multiplied;
+        const int step = at / (S::kUnits * 16), first = S::piece(at / 8 % (S::kUnits * 2)), plane = first / S::kPlaneBytes;
+        const int line = S::kSegments > 1 ? first % S::kPlaneBytes / (S::kSegment * 16) : 0;
+        const int place = first % S::kPlaneBytes / 16 - line * S::kSegment + column;
+        if (place >= S::kSegment) return false;
+        const auto written = S::place(0, n, of_glue);
+        if (written.k != at || written.at != S::at_step(tile, step, plane, line) + place * 8 + at % 8) return false;
+      }
+      if (multiplied != k) return false;
+    }
+  }
+  return found == places;
+}
+using Line = ws::WindowAxis<1, 1, 1, 1, 1, 0, 1>;
+// Ten channels, two images of 4 x 6 windows of 3 x 3, padded to the left and above, lines of eight places; three volumes of 2 x 3 x 3 windows of 2 x
+// 2 x 2 that are two apart along the outermost axis, of one channel; a line of 30 windows of three whose taps are four apart, in
+// segments.
+using Flat = ws::Window<4, Line, ws::WindowAxis<4, 3, 1, 1, 1, -1, 5>, ws::WindowAxis<6, 3, 1, 1, 1, -1, 7>, 2, 10, 16, 0>;
+using Volumes = ws::Window<5, ws::WindowAxis<2, 2, 1, 1, 2, 0, 4>, ws::WindowAxis<3, 2, 1, 1, 1, 0, 4>, ws::WindowAxis<3, 2, 1, 1, 1, 0, 4>, 3, 1, 8, 0>;
+using Apart = ws::Window<4, Line, ws::WindowAxis<5, 2, 1, 1, 3, 0, 8>, ws::WindowAxis<70, 2, 1, 1, 4, 0, 74>, 1, 3, 8, 0>;
+static_assert(shifts_find_elements<ws::Shifts<Flat, 2, 64, 64, 8>, 64>(2 * 4 * 6, 90));
+static_assert(shifts_find_elements<ws::Shifts<Volumes, 1, 64, 64, 4>, 64>(3 * 2 * 3 * 3, 8));
+using InSegments = ws::Shifts<Apart, 1, 64, 64, 74>;
+static_assert(InSegments::kSegments == 2 && InSegments::kOdd == false);
+static_assert(shifts_find_elements<InSegments, 64>(5 * 70, 12));
+
 // A 16-byte piece of eight rows, one below the other, meets each of the 32 banks once: a matrix of stmatrix, a column of K.
 __device__ constexpr bool pieces_meet_all_banks() {
   for (int piece = 0; piece < 8; ++piece) {

@@ -2,10 +2,11 @@
 // channels innermost, and what its windows are multiplied with likewise; the copy engine brings windows of it (contract.cuh).
 //
 // In one part or two of fp16 all of the image is scaled by one power of two, which a sample says. Where that is too little or too
-// much for some of it, all sums are made in fp32 (contract_rest).
+// much for some of it, all sums are made in fp32 (contract_rest). Windows that move an element at a time may have another image
+// (contract_shifts.cuh).
 #pragma once
 
-#include <warpsmith/contract_pack.cuh>
+#include <warpsmith/contract_shifts.cuh>
 
 namespace ws {
 
@@ -21,7 +22,7 @@ struct WindowAxis {
 // batch's product the part that begins GROUP elements after the one before it. K is multiplied in steps of 64: those of a row, with
 // zeros behind them, for each of the other taps.
 template <int AXES, class Deep, class Down, class Across, int IMAGES, int CHANNELS, int LINE, int GROUP>
-struct Window {
+struct Window : NoShifts {
   static constexpr int kAxes = AXES, kChannels = CHANNELS, kLine = LINE, kGroup = GROUP, kImages = IMAGES;
   using W = Across;
   using H = Down;
@@ -75,8 +76,13 @@ struct Window {
       place.at = (((n * D::kRows + row_d) * H::kRows + row_h) * W::kRows + row_w) * LINE + batch * GROUP + inner;
     return place;
   }
+  // Where element `at` of row m is in what windows are multiplied with, [batch][part][row][kDepth]; `rows`: of a part.
+  template <int PARTS>
+  static WS_DEVICE long long at_weight(long long batch, long long m, long long rows, int part, int at) {
+    return ((batch * PARTS + part) * rows + m) * kDepth + at;
+  }
 };
-struct NoWindow {
+struct NoWindow : NoShifts {
   static constexpr int kAxes = 0, kUnit = 64;
 };
 
@@ -231,27 +237,14 @@ WS_DEVICE void pack_image_by_rows(const G& g, T* image, float up, ImageSpread<PA
   }
 }
 
-// The image of the glue's windows W, in PARTS of T: [part][row][LINE]; scaled by one power of two for all of it, which is left in
-// `back`. Shared memory: 64 x 33 words a part. True: some of the block's elements are too wide for that scale. A block turns 64
-// rows' 64 elements at a time.
+// Likewise, a block turning 64 rows' 64 elements at a time. Shared memory: 64 x 33 words a part.
 template <class G, class W, class T, int PARTS, bool SCALED>
-WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
+WS_DEVICE void pack_image_by_tiles(const G& g, T* image, float up, ImageSpread<PARTS>& spread) {
   using Index = typename G::Index;
   using Sum = typename G::Sum;
   constexpr int V = G::kWidthImage, kTile = 64, kPitch = kTile / 2 + 1, kAcross = kTile / V, kEach = kTile / 2 * kAcross / kPackThreads;
   constexpr long long kTiles = (W::kRows + kTile - 1) / kTile, kJobs = G::kBatch * kTiles * W::kChunks;
   unsigned* const words = reinterpret_cast<unsigned*>(shared());   // of two elements of a row, [part][row][kPitch]
-  float up = 1;
-  if constexpr (SCALED) {
-    const RowScale scale = scale_of_image<G, W>(g);
-    up = scale.up;
-    if (block() == 0 && thread() == 0) back[0] = back_of(scale.back, kThinRow);
-  }
-  ImageSpread<PARTS> spread;
-  if constexpr (W::kByRows) {
-    pack_image_by_rows<G, W, T, PARTS, SCALED>(g, image, up, spread);
-    return SCALED ? spread.is_wide_of_block() : false;
-  }
   for (long long job = block(); job < kJobs; job += blocks()) {
     const int chunk = static_cast<int>(job % W::kChunks);
     const long long first = job / W::kChunks % kTiles * kTile, batch = job / W::kChunks / kTiles;
@@ -300,20 +293,40 @@ WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
     }
     sync_block();
   }
+}
+
+// The image of the glue's windows W, in PARTS of T: [part][row][LINE], or planes (Shifts); scaled by one power of two for all of it,
+// which is left in `back`. True: some of the block's elements are too wide for that scale.
+template <class G, class W, class T, int PARTS, bool SCALED>
+WS_DEVICE bool pack_image(const G& g, T* image, float* back) {
+  float up = 1;
+  if constexpr (SCALED) {
+    const RowScale scale = scale_of_image<G, W>(g);
+    up = scale.up;
+    if (block() == 0 && thread() == 0) back[0] = back_of(scale.back, kThinRow);
+  }
+  ImageSpread<PARTS> spread;
+  if constexpr (W::kShifts) {
+    W::template pack<G, T, SCALED>(g, image, up, spread);
+  } else if constexpr (W::kByRows) {
+    pack_image_by_rows<G, W, T, PARTS, SCALED>(g, image, up, spread);
+  } else {
+    pack_image_by_tiles<G, W, T, PARTS, SCALED>(g, image, up, spread);
+  }
   return SCALED ? spread.is_wide_of_block() : false;
 }
 
-// What its windows are multiplied with, [batch][part][row][kDepth], a row by a warp.
+// What its windows are multiplied with, as W lays it out, a row by a warp.
 template <class G, class W, class T, int PARTS, bool SCALED>
 WS_DEVICE bool pack_weights(const G& g, T* parts, float* back) {
   using Index = typename G::Index;
-  constexpr long long kRows = G::kBatch * G::kM, kAtOnce = kPackThreads / 32, kPart = G::kM * W::kDepth;
+  constexpr long long kRows = G::kBatch * G::kM, kAtOnce = kPackThreads / 32;
   static_assert(G::kWidthA == 1, "elements one by one");
   const int lane = thread() % 32;
   bool any = false;
   for (long long row = block() * kAtOnce + thread() / 32; row < kRows; row += blocks() * kAtOnce) {
     const Index batch = row / G::kM, m = row % G::kM;
-    T* const to = parts + placed((long long)(batch) * PARTS * kPart + (long long)(m) * W::kDepth);
+    const auto to = [&](int part, int at) -> T& { return parts[placed(W::template at_weight<PARTS>(batch, m, G::kM, part, at))]; };
     const auto read = [&](int at) {
       typename G::Sum x[1] = {0};
       const int k = W::glue_k(at);
@@ -322,7 +335,7 @@ WS_DEVICE bool pack_weights(const G& g, T* parts, float* back) {
     };
     if constexpr (!SCALED) {
 #pragma unroll 4
-      for (int at = lane; at < W::kDepth; at += 32) to[at] = from_float<T>(read(at));
+      for (int at = lane; at < W::kDepth; at += 32) to(0, at) = from_float<T>(read(at));
     } else {
       Spread spread = {0, 0, 0, 0};
 #pragma unroll 4
@@ -334,8 +347,8 @@ WS_DEVICE bool pack_weights(const G& g, T* parts, float* back) {
       for (int at = lane; at < W::kDepth; at += 32) {
         T greater, lesser;
         part<PARTS>(read(at) * scale.up, greater, lesser, spread);
-        to[at] = greater;
-        if constexpr (PARTS == 2) to[kPart + at] = lesser;
+        to(0, at) = greater;
+        if constexpr (PARTS == 2) to(1, at) = lesser;
       }
       const RowKind kind = kind_of(meet_row<32>(spread), W::kDepth);
       any = any || kind >= kWideRow;
@@ -371,8 +384,8 @@ struct PackedWindows : G {
   }
   template <int V> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[V]) const {
     static_assert(V == 1, "elements one by one");
-    constexpr long long kPart = G::kM * W::kDepth;
-    x[0] = sum_of(packed_a + (long long)(batch) * PARTS * kPart + (long long)(m) * W::kDepth + W::place(batch, 0, static_cast<int>(k)).k, kPart);
+    const auto at = [&](int part) { return W::template at_weight<PARTS>(batch, m, G::kM, part, W::place(batch, 0, static_cast<int>(k)).k); };
+    x[0] = sum_of(packed_a + at(0), at(1) - at(0));
   }
   template <int V> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[V]) const {
 #pragma unroll

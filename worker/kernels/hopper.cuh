@@ -191,6 +191,13 @@ WS_DEVICE void load_window_to(void* to, const Map& map, Barrier& barrier, unsign
       : "memory");
 }
 
+// Bytes that follow each other, a multiple of 16 from multiples of 16 on.
+WS_DEVICE void load_bytes(void* to, const void* from, unsigned bytes, Barrier& barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(&barrier))
+               : "memory");
+}
+
 // Places outside of the tensor are left out.
 WS_DEVICE void store_box(const Map& map, const void* from, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),

@@ -38,6 +38,13 @@ WS_DEVICE unsigned long long operand_of_halves(const void* at) {
   return field(shared_address(at)) | field(16) << 16 | field(kPatternBytes / 2) << 32 | 2ull << 62;
 }
 
+// Likewise where nothing is swapped: eight rows of 16 bytes (eight of K) lie behind each other, the next eight rows behind them, and
+// the other eight of K `apart` bytes on. It may begin at any row.
+WS_DEVICE unsigned long long operand_of_eights(const void* at, int apart) {
+  const auto field = [](unsigned bytes) { return static_cast<unsigned long long>((bytes & 0x3ffff) >> 4); };
+  return field(shared_address(at)) | field(apart) << 16 | field(kRowBytes) << 32;
+}
+
 // ---- instructions
 
 // Registers that were written belong to wgmma from here on.

@@ -30,7 +30,7 @@ constexpr double kSummedFromMemory = 5;
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false,
                            OfB of_b = OfB::kRows) {
-  const char* const what[] = {"", " windows", " direct"};
+  const char* const what[] = {"", " windows", " direct", " shifts"};
   return group.Derived<ContractForm>(
       StrCat("contract", unrounded ? " unrounded" : "", what[static_cast<int>(of_b)]),
       std::function<ContractForm()>([&] { return FormContract(group, domain, unrounded, of_b); }));
@@ -47,7 +47,8 @@ ContractForms FormsOf(const Analysis& group, const Domain& domain, const v1::Gro
   }();
   const bool wide = knobs.precision().accumulator() == v1::ACCUMULATOR_F64;
   return {FormOf(group, domain, unrounded), FormOf(group, domain, unrounded, OfB::kWindows),
-          wide ? *none : FormOf(group, domain, unrounded, OfB::kDirect)};
+          wide ? *none : FormOf(group, domain, unrounded, OfB::kDirect),
+          FormOf(group, domain, unrounded, OfB::kShifts)};
 }
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
   return FormsOf(group, domain, knobs).Of(knobs.contract());
@@ -281,9 +282,10 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
   return group.Derived<ContractWidths>(
       StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : "",
              form.unrounded ? " unrounded" : "", halves ? " halves" : "",
-             IsDirect(form) ? " direct"
-             : form.windows ? " windows"
-                            : ""),
+             IsDirect(form)   ? " direct"
+             : IsShifts(form) ? " shifts"
+             : form.windows   ? " windows"
+                              : ""),
       std::function<ContractWidths()>([&] {
         // Neighbours that are written out by more than one access leave gaps in what each touches.
         const auto reading = [&](int operand) {
@@ -302,7 +304,8 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
         if (IsDirect(form)) columns = std::min(columns, DirectShapeOf(form, knobs).places);
         widths.finish = FinishWidth(group, domain, form, columns, /*apart=*/true);
         // Those of a line of places.
-        while (IsDirect(form) && form.windows->axes.back().places % widths.finish != 0)
+        while ((IsDirect(form) || IsShifts(form)) &&
+               form.windows->axes.back().places % widths.finish != 0)
           widths.finish /= 2;
         if (is_few) {
           // A thread has so many rows of `many`, and a quarter of a step.

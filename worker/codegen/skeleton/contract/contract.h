@@ -115,7 +115,9 @@ absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const Cont
 // threads along the image's axes, innermost first, each with `places` neighbours and, at a time,
 // `filters`; tile_m and tile_n are the most filters of a thread, and places of a warp.
 inline constexpr int kDirectThreads = 128;
-inline bool IsDirect(const ContractForm& form) { return form.windows && form.windows->direct; }
+inline bool IsDirect(const ContractForm& form) {
+  return form.windows && form.windows->how == OfB::kDirect;
+}
 struct DirectShape {
   int filters = 0, places = 0;
   int across = 0, down = 0;  // 0: none fits
@@ -133,18 +135,46 @@ std::string DirectWrong(const ContractForm& form, const v1::ContractKnobs& knobs
 absl::Status EmitDirect(const Analysis& group, const Domain& domain, const ContractForm& form,
                         const v1::Group& resolved, KernelWriter& writer);
 
+// Windows whose taps are shifts (worker/kernels/contract_shifts.cuh has the same by the same
+// names).
+inline bool IsShifts(const ContractForm& form) {
+  return form.windows && form.windows->how == OfB::kShifts;
+}
+struct ShiftsShape {
+  int64_t pitch = 0, eights = 0;  // places of a line; planes of an image
+  int64_t steps = 0, units = 0;   // of K: steps, and products of 16 of a step
+  bool odd = false;               // whether half of a step's last product is zeros
+  int64_t step_bytes = 0, resident_bytes = 0, zero_bytes = 0;
+  int64_t tiles = 0;     // of columns
+  int64_t elements = 0;  // of the image, of a part, with its zeros
+  int64_t pieces = 0;    // that threads write of it
+  // Runs of a step of at most some `run` elements of K; 0: all is added up in one.
+  int64_t runs(int64_t run) const {
+    return run == 0 ? 1 : std::max<int64_t>(1, (units * 16 + run / 2) / run);
+  }
+};
+ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs);
+int64_t ShiftsDepth(const Windows& windows);  // of K as it is multiplied
+// Bytes of an operand as it is written out, whatever the tiles.
+int64_t ShiftsBytes(const ContractForm& form, int operand, v1::ProductMath math);
+// What is wrong with knobs that are all set; empty: nothing.
+std::string ShiftsWrong(const ContractForm& form, const v1::ContractKnobs& knobs,
+                        const Target& target);
+
 // Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K at the least.
 inline constexpr int kPlainThreads = 256, kPlainStep = 16;
 // The step that it takes: a longer one where there is little to multiply while the next is brought.
 int PlainStepOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 
 // A group's forms: with operands as they are read, and with windows of an image, for the copy
-// engine and, by PRODUCT_PLAIN, as they are; the status of these says why they are none.
+// engine, by PRODUCT_PLAIN as they are, and as shifts; the status of these says why they are none.
 struct ContractForms {
   const ContractForm& plain;
   const ContractForm& windows;
   const ContractForm& direct;
+  const ContractForm& shifts;
   const ContractForm& Of(const v1::ContractKnobs& knobs) const {
+    if (knobs.windows() == 3) return shifts;
     if (knobs.windows() != 2) return plain;
     return knobs.math() == v1::PRODUCT_PLAIN ? direct : windows;
   }

@@ -279,6 +279,49 @@ TEST_CASE("places that are left out are not finished", "[codegen]") {
     CHECK(FirstSchedule(ParseOrDie(c.graph), TestTarget()).groups_size() == 1);
 }
 
+TEST_CASE("taps are shifts of an image that lies in planes", "[codegen]") {
+  std::vector<Case> all;
+  const auto add = [&](const auto& cases) {
+    all.insert(all.end(), std::begin(cases), std::end(cases));
+  };
+  add(kWindows);
+  add(kConvolutions);
+  add(kHalfWindows);
+  add(kWideImages);
+  add(kCropped);
+  Trials trials;
+  int shifted = 0;
+  for (const Case& c : all) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    const bool halves = absl::StrContains(c.what, "16 bits");
+    const char* const exact = halves ? "contract { math: PRODUCT_TENSOR windows: 3 }"
+                                     : "contract { math: PRODUCT_FP16X3 windows: 3 }";
+    const auto plan = Lower(graph, ScheduleOf(graph, exact), TestTarget());
+    if (!plan.ok()) {  // and says so
+      INFO(c.what << ": " << plan.status().message());
+      CHECK(
+          (absl::StrContains(plan.status().message(), "its windows move by more than an element") ||
+           absl::StrContains(plan.status().message(), "its channels come in groups")));
+      continue;
+    }
+    ++shifted;
+    const bool wide = std::any_of(std::begin(kWideImages), std::end(kWideImages),
+                                  [&](const Case& one) { return one.what == c.what; });
+    for (const bool special : {false, true}) {
+      trials.Add(c, exact, halves ? kElevenBits : kFull, special);
+      if (halves) continue;
+      trials.Add(c, "contract { math: PRODUCT_FP16 windows: 3 tile_m: 128 tile_n: 64 }",
+                 wide ? kFull : kElevenBits, special);
+      // Ties away round what is made in fp32, too.
+      if (wide) continue;
+      trials.Add(c, "contract { math: PRODUCT_FP16 windows: 3 tile_n: 128 turns: 3 ties: 2 }",
+                 kElevenBits, special);
+    }
+  }
+  CHECK(shifted == 13);
+  trials.Check();
+}
+
 TEST_CASE("a product that is of no image's windows says so", "[codegen]") {
   const graph::Graph graph = ParseOrDie(kOneTap.graph);
   const auto plan = Lower(graph, ScheduleOf(graph, "contract { windows: 2 }"), TestTarget());
@@ -306,6 +349,12 @@ TEST_CASE("windows that cannot be read as they are say so", "[codegen]") {
        "a warp has 128 or 256 places"},
       {"of many channels, padded", "contract { math: PRODUCT_PLAIN windows: 2 split: 2 }",
        "contract.stages, cluster and split are 1"},
+      {"of many channels, padded", "contract { math: PRODUCT_FP16 windows: 3 tile_n: 32 }",
+       "contract.tile_n is 32; where taps are shifts it is 64, 128 or 256"},
+      {"of many channels, padded", "contract { math: PRODUCT_FP16 windows: 3 turns: 1 }",
+       "contract.turns is 1; where taps are shifts two to four groups take turns"},
+      {"of many channels, padded", "contract { math: PRODUCT_FP16 windows: 2 turns: 3 }",
+       "more than two groups take turns where contract.windows is 3"},
   };
   for (const Refused& refused : all) {
     INFO(refused.graph << ", " << refused.knobs);

@@ -128,7 +128,7 @@ absl::Status EmitDirect(const Analysis& group, const Domain& domain, const Contr
   if (!written.ok()) return written;
   const DirectShape shape = DirectShapeOf(form, resolved.contract());
   const std::string config =
-      StrCat("ws::DirectConfig<", WindowText(*form.windows), ", ", shape.filters, ", ",
+      StrCat("ws::DirectConfig<", WindowText(form, resolved.contract()), ", ", shape.filters, ", ",
              shape.places, ", ", shape.across, ", ", shape.down, ", ", shape.channels, ", ",
              form.steps[1] > kStepsOfPlain ? 12 : 60, ">");
   KernelShape kernel;

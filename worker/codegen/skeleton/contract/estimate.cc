@@ -33,6 +33,12 @@ constexpr double kDirectPart = 0.85, kDirectBringSteps = 12, kDirectEndSteps = 6
                  kDirectMaking = 0.3;
 constexpr double kDirectBeside[] = {1.7, 1.3, 1.1, 1};
 
+// ---- windows whose taps are shifts
+
+// Of the tensor cores' rate; simple operations by which a sum is taken to its end, of which those
+// that are made of it count so much; and times as long by one group of warps alone.
+constexpr double kShiftsPart = 0.85, kShiftsEndSteps = 8, kShiftsMaking = 1, kShiftsAlone = 4;
+
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
 // Products of two parts are three, of which the lesser are believed to take less power: fitted to
@@ -439,6 +445,37 @@ double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                                    form.operand_bytes(1) / target.bytes_per_second);
 }
 
+// Seconds of products whose taps are shifts: of a tile what the tensor cores, boxes and the ends of
+// groups that take turns each take; or of the image from memory.
+double ShiftsSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
+                     const Target& target) {
+  const ShiftsShape shape = ShiftsOf(form, knobs);
+  const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
+  const int parts = PartsOf(knobs.math());
+  const double rate = target.tensor_products_per_second / target.sm_count;
+  const double cores = tile * static_cast<double>(shape.steps * shape.units * 16) *
+                       (parts == 2 ? 3 : 1) / rate / kShiftsPart;
+  const double boxes =
+      static_cast<double>(shape.steps * shape.step_bytes) / kPace.box_bytes_per_second;
+  const double there = std::min(1.0, static_cast<double>(form.m) / knobs.tile_m());
+  const double end = tile * there * (kShiftsEndSteps + kShiftsMaking * form.end_steps) *
+                     target.sm_count / target.operations_per_second;
+  const double waves = std::ceil(static_cast<double>(ContractBlocks(form, knobs)) /
+                                 static_cast<double>(BlocksAtOnce(knobs, target)));
+  const double of_tile =
+      std::max({cores, boxes, (cores + end * kShiftsAlone) / knobs.turns(), end});
+  if (getenv("WSFIT"))
+    fprintf(stderr,
+            "FIT %d %d %d %d cores %g boxes %g tile %g there %g esteps %g waves %g units %lld "
+            "steps %lld scat %g own %lld fin %d\n",
+            knobs.math(), knobs.tile_m(), knobs.tile_n(), knobs.turns(), cores, boxes, tile, there,
+            form.end_steps, waves, (long long)shape.units, (long long)shape.steps, form.scattered,
+            (long long)form.own_bytes, (int)form.fills_sectors);
+  double memory = OperandBytes(form, 1, knobs, target);
+  return kKernelSeconds + kFirstSeconds +
+         std::max(waves * of_tile, memory / target.bytes_per_second) + end * kShiftsAlone;
+}
+
 // Products that the whole card makes a second.
 double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
@@ -465,6 +502,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   double seconds = 0;
   if (IsDirect(form)) {
     seconds = DirectSeconds(form, knobs, target);
+  } else if (IsShifts(form) && !plain) {
+    seconds = ShiftsSeconds(form, knobs, target);
   } else if (IsLibrary(knobs)) {
     seconds = LibrarySeconds(form, knobs, target);
   } else if (IsFew(knobs)) {

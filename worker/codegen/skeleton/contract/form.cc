@@ -402,12 +402,12 @@ namespace {
 
 // Completes a form that has its axes with windows of its B; false: its status says why not.
 bool FindWindowsOf(const Analysis& group, const Domain& domain, const Kernel& points, ValuePtr a,
-                   ValuePtr b, bool direct, ContractForm& form) {
+                   ValuePtr b, OfB how, ContractForm& form) {
   form.batch = ExtentOf(domain, form.batch_axes);
   form.m = ExtentOf(domain, form.m_axes);
   form.n = ExtentOf(domain, form.n_axes);
   auto found = form.pair ? absl::StatusOr<Windows>(No("there are two products together"))
-                         : FindWindows(domain, points, b, form, direct);
+                         : FindWindows(domain, points, b, form, how);
   form.status = found.status();
   if (!found.ok()) return false;
   form.k_axes.clear();
@@ -470,15 +470,14 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
     }
   }
   if (of_b != OfB::kRows) {
-    const bool direct = of_b == OfB::kDirect;
     // Of the factor that has more rows, whichever way results lie.
     ContractForm turned = form;
     std::swap(turned.m_axes, turned.n_axes);
     const bool turns = ExtentOf(domain, turned.n_axes) > ExtentOf(domain, form.n_axes);
-    if (FindWindowsOf(group, domain, *points, turns ? b : a, turns ? a : b, direct,
+    if (FindWindowsOf(group, domain, *points, turns ? b : a, turns ? a : b, of_b,
                       turns ? turned : form))
       return turns ? turned : form;
-    if (FindWindowsOf(group, domain, *points, turns ? a : b, turns ? b : a, direct,
+    if (FindWindowsOf(group, domain, *points, turns ? a : b, turns ? b : a, of_b,
                       turns ? form : turned))
       return turns ? form : turned;
     return form.status.ok() ? turned : form;

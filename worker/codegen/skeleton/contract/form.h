@@ -146,9 +146,6 @@ struct ContractForm {
 int64_t ExtentOf(const Domain& domain, const std::vector<int>& axes);
 std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axes);
 
-// What B is: rows; or windows of an image, that the copy engine brings or that are read as they
-// are.
-enum class OfB { kRows, kWindows, kDirect };
 // Of windows, too, why it has none.
 ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded,
                           OfB of_b = OfB::kRows);

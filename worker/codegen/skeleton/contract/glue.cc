@@ -401,6 +401,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   // A branch would keep apart what several lines of a tile read and make at once.
   dialect.both_sides = true;
   dialect.one_sum = true;
+  dialect.store_hint = 2;
   const ReadAhead ahead = ReadAheadOf(dialect, *end, ValuesOf(*end), place, [&](ValuePtr value) {
     return (value->variables & BitOf(frame.row)) != 0;
   });

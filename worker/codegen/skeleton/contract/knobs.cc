@@ -30,7 +30,7 @@ constexpr int64_t kMostSums = 64;
 // ---- tensor cores
 
 // fp32 products by fp16: elements of K between additions in fp32. Longer runs are no quicker.
-constexpr int kPartsRun = 64, kNarrowRun = 128;
+constexpr int kPartsRun = 64, kNarrowRun = 128, kShiftsRun = 256;
 // Groups of a block, and sums of a thread, with those of a run, that it has registers for: four
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
@@ -67,6 +67,9 @@ constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {6
                                  {256, 16},  {32, 16},  {16, 32},  {16, 16}};
 // Filters of a thread, at the most, and places of a warp.
 constexpr Shape kDirectTiles[] = {{16, 128}, {16, 256}};
+// Where taps are shifts, whose groups each have a tile; and how many may take turns.
+constexpr Shape kShiftsTiles[] = {{64, 64}, {64, 128}, {128, 128}, {64, 256}};
+constexpr int kMostTurns = 4;
 // The smallest first: where memory alone counts, the rest of the others would be padding.
 constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
                                   {64, 64},   {64, 128},  {128, 64}, {64, 256},
@@ -91,6 +94,8 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
       math != v1::PRODUCT_FP8)
     return "what it makes is summed; PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_PLAIN do";
   if (IsDirect(form)) return DirectMisfit(form, math);
+  if (IsShifts(form) && form.summed >= 0)
+    return "what it makes is summed; contract.windows of 1 does";
   if (form.windows && math != v1::PRODUCT_FP16X3 && math != v1::PRODUCT_FP16 &&
       (math != v1::PRODUCT_TENSOR || !form.halves()))
     return "it is not one of those that take windows of an image: PRODUCT_FP16X3, PRODUCT_FP16 "
@@ -176,11 +181,14 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (form.pair && knobs.tile_n() < kLeastPair)
     return StrCat("contract.tile_n is ", knobs.tile_n(), "; of two products together it is ",
                   kLeastPair, " at the least");
-  const bool may_turn =
-      knobs.math() == v1::PRODUCT_TENSOR || (form.windows && knobs.math() == v1::PRODUCT_FP16);
+  const bool may_turn = knobs.math() == v1::PRODUCT_TENSOR || IsShifts(form) ||
+                        (form.windows && knobs.math() == v1::PRODUCT_FP16);
   if (knobs.turns() != 1 && !may_turn)
     return StrCat("contract.turns is ", knobs.turns(),
                   "; it is of PRODUCT_TENSOR, and of PRODUCT_FP16 with contract.windows of 2");
+  if (knobs.turns() > 2 && !IsShifts(form))
+    return StrCat("contract.turns is ", knobs.turns(),
+                  "; more than two groups take turns where contract.windows is 3");
   if (knobs.ties() != 1 && knobs.math() != v1::PRODUCT_FP16)
     return StrCat("contract.ties is ", knobs.ties(), "; it is of PRODUCT_FP16");
   const bool other_way = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
@@ -216,6 +224,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   " elements of K, of which it has to be a part");
   if (IsFew(knobs)) return FewWrong(form, knobs);
   if (IsDirect(form)) return DirectWrong(form, knobs);
+  if (IsShifts(form)) return ShiftsWrong(form, knobs, target);
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -317,11 +326,17 @@ int NarrowRunOf(const ContractForm& form) {
                                              : kNarrowRun);
 }
 
+// Of fp32 in two parts. Of few shifts all are added up at once, by products of 16: as many
+// additions as PyTorch's sums have in a row, or fewer.
+int PartsRunOf(const ContractForm& form) {
+  return IsShifts(form) && form.depth() <= kShiftsRun ? kShiftsRun : kPartsRun;
+}
+
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
   if (knobs.ties() == 0) knobs.set_ties(1);
-  if (knobs.turns() == 0) knobs.set_turns(1);
+  if (knobs.turns() == 0) knobs.set_turns(IsShifts(form) ? 2 : 1);
   if (knobs.tail() == 0) knobs.set_tail(1);
   if (knobs.blocks_per_sm() == 0) knobs.set_blocks_per_sm(1);
   if (IsLibrary(knobs)) {
@@ -332,11 +347,15 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
     return;
   }
   const bool plain = IsPlain(knobs, target);
+  if (IsShifts(form)) {
+    if (knobs.cluster() == 0) knobs.set_cluster(1);
+    if (knobs.raster() == 0) knobs.set_raster(1);
+  }
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.depth()), 64, 65536);
     knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form, knobs)
                   : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
-                  : PartsOf(knobs.math()) == 2                        ? kPartsRun
+                  : PartsOf(knobs.math()) == 2                        ? PartsRunOf(form)
                   : knobs.math() == v1::PRODUCT_FP16                  ? static_cast<int>(whole)
                   : !form.halves() || knobs.math() == v1::PRODUCT_FP8 ? NarrowRunOf(form)
                                                                       : static_cast<int>(whole));
@@ -386,6 +405,7 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   }
   if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
   if (IsDirect(form)) return {std::begin(kDirectTiles), std::end(kDirectTiles)};
+  if (IsShifts(form)) return {std::begin(kShiftsTiles), std::end(kShiftsTiles)};
   if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
   std::vector<Shape> tiles(std::begin(kTensorTiles), std::end(kTensorTiles));
   v1::ContractKnobs knobs;
@@ -436,7 +456,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   const auto weigh = [&](v1::ContractKnobs one) {
     // Groups that share a tile, or take turns; blocks that share nothing or K, and then columns,
     // which is seldom quicker.
-    const int shared = one.cluster(), turns = set.turns() != 0 ? set.turns() : 2;
+    const int shared = one.cluster(), turns = set.turns() != 0 ? set.turns()
+                                              : IsShifts(form) ? kMostTurns
+                                                               : 2;
     for (int choice = 0; choice < shared * turns; ++choice) {
       one.set_cluster(choice % shared + 1);
       one.set_turns(choice / shared + 1);
@@ -515,7 +537,7 @@ bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& tar
 void Choose(const ContractForms& forms, const Target& target, v1::ContractKnobs& knobs) {
   std::optional<v1::ContractKnobs> best;
   double least = 0;
-  for (const int windows : {1, 2}) {
+  for (const int windows : {1, 2, 3}) {
     if (knobs.windows() != 0 && knobs.windows() != windows) continue;
     v1::ContractKnobs set = knobs;
     set.set_windows(windows);
@@ -575,13 +597,19 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   // As ws::Contract has it.
   constexpr int64_t kRowBytes = 128, kBarriers = 16;  // two of each stage, and of each group
   const Sides sides = SidesOf(form, knobs);
-  const int64_t step =
+  int64_t step =
       PartsOf(knobs.math()) * (int64_t{sides.tile_rows} + sides.tile_columns) * kRowBytes;
+  int64_t stays = 0;
+  if (IsShifts(form)) {
+    const ShiftsShape shape = ShiftsOf(form, knobs);
+    step = shape.step_bytes;
+    stays = shape.resident_bytes + shape.zero_bytes + kBarriers;
+  }
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
-  return 1024 + knobs.stages() * (step + kBarriers) +
+  return 1024 + stays + knobs.stages() * (step + kBarriers) +
          GroupsOf(form, knobs) * (box + kept + kBarriers);
 }
 
@@ -589,6 +617,8 @@ int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs)
   if (IsDirect(form)) return DirectShapeOf(form, knobs).blocks;
   const Sides sides = SidesOf(form, knobs);
   const int64_t down = CeilDiv(CeilDiv(sides.rows, sides.tile_rows), knobs.cluster());
+  if (IsShifts(form) && knobs.math() != v1::PRODUCT_PLAIN)
+    return down * ShiftsOf(form, knobs).tiles;
   return down * knobs.cluster() * sides.tiles_across() * form.batch * knobs.split();
 }
 
@@ -620,10 +650,11 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   v1::ContractKnobs& contract = *resolved.mutable_contract();
   if (contract.vector_bytes() == 0) contract.set_vector_bytes(16);
   Checker check(group.name());
-  const bool either = contract.math() == v1::PRODUCT_AUTO && !forms.windows.status.ok();
+  const bool either =
+      contract.math() == v1::PRODUCT_AUTO && contract.windows() == 2 && !forms.windows.status.ok();
   const absl::Status& there = (either ? forms.direct : forms.Of(contract)).status;
-  check.That(contract.windows() != 2 || there.ok(),
-             StrCat("contract.windows is 2; ", there.message()));
+  check.That(contract.windows() < 2 || there.ok(),
+             StrCat("contract.windows is ", contract.windows(), "; ", there.message()));
   if (!check.status().ok()) return check.status();
   const std::string misfit = Misfit(forms.Of(contract), contract.math(), target);
   check.That(misfit.empty() || contract.math() == v1::PRODUCT_AUTO,
@@ -668,13 +699,18 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
             ? StrCat(target.library, ", algorithm ", one.algorithm())
             : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
                      one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
-                     one.turns() > 1 ? ", by turns" : "",
+                     one.turns() == 2  ? ", by turns"
+                     : one.turns() > 2 ? StrCat(", by turns of ", one.turns())
+                                       : "",
                      one.tail() > 1 ? StrCat(", ", one.tail(), " blocks a last tile") : "",
                      one.blocks_per_sm() > 1
                          ? StrCat(", ", one.blocks_per_sm(), " blocks a multiprocessor")
                          : "",
                      one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "",
-                     one.windows() > 1 ? " of windows" : "", one.ties() > 1 ? ", ties away" : "");
+                     one.windows() == 3   ? " of shifts"
+                     : one.windows() == 2 ? " of windows"
+                                          : "",
+                     one.ties() > 1 ? ", ties away" : "");
     layout.knobs = {{"tile_m", one.tile_m()},
                     {"tile_n", one.tile_n()},
                     {"split", one.split()},
@@ -709,7 +745,7 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
       one.clear_blocks_per_sm();
       Complete(form, target, one);
       const int shared = one.cluster();
-      for (int choice = 0; choice < 2 * shared; ++choice) {
+      for (int choice = 0; choice < (IsShifts(form) ? kMostTurns : 2) * shared; ++choice) {
         one.set_cluster(shared - choice % shared);
         one.set_turns(choice / shared + 1);
         one.set_tail(1);
@@ -736,7 +772,7 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
     for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
   }
   // The quickest of each other way to multiply.
-  for (const int windows : {1, 2}) {
+  for (const int windows : {1, 2, 3}) {
     v1::ContractKnobs open;
     open.set_vector_bytes(now.vector_bytes());
     open.set_raster(now.raster());

@@ -224,6 +224,11 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
   const int step = StepOf(knobs.math());
   const int64_t run = inlined ? step : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
+  const bool shifts = IsShifts(form);
+  const int64_t runs = shifts ? run > 0 : CeilDiv(run, step);
+  const int64_t runs_of_step = shifts                  ? ShiftsOf(form, knobs).runs(run)
+                               : run > 0 && run < step ? step / run
+                                                       : 1;
   // By one tile of each of the batch.
   const auto is_read_once = [&](int operand, int64_t tiles) {
     return tiles == 1 && (form.batch == 1 || !one[operand]) &&
@@ -236,17 +241,18 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ";\n  static constexpr int kTileM = ", sides.tile_rows, ", kTileN = ", sides.tile_columns,
       ", kStages = ", knobs.stages(), ", kCluster = ", knobs.cluster(),
       ", kRaster = ", knobs.raster(), ", kSplit = ", knobs.split(),
-      ";\n  static constexpr int kParts = ", PartsOf(knobs.math()), ", kRun = ", CeilDiv(run, step),
-      ", kRunsOfStep = ", run > 0 && run < step ? step / run : 1, ", kTail = ", knobs.tail(),
-      ", kWhole = ", whole, ", kBlocksOfSm = ", knobs.blocks_per_sm(),
+      ";\n  static constexpr int kParts = ", PartsOf(knobs.math()), ", kRun = ", runs,
+      ", kRunsOfStep = ", runs_of_step, ", kTail = ", knobs.tail(),
+      ", kTurns = ", knobs.turns() > 1 ? knobs.turns() : 0, ", kWhole = ", whole,
+      ", kBlocksOfSm = ", knobs.blocks_per_sm(),
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
       ", kOneA = ", Bool(one[sides.first()]), ", kOneB = ", Bool(one[1 - sides.first()]),
       ", kOnceA = ", Bool(is_read_once(sides.first(), sides.tiles_across())),
       ", kOnceB = ", Bool(is_read_once(1 - sides.first(), CeilDiv(sides.rows, sides.tile_rows))),
-      ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
-      ";\n  using Window = ", form.windows ? WindowText(*form.windows) : "ws::NoWindow", ";\n  ",
+      ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
+      ";\n  using Window = ", form.windows ? WindowText(form, knobs) : "ws::NoWindow", ";\n  ",
       joined, "\n};");
 }
 
@@ -464,6 +470,9 @@ class Writer {
     if (packs[1]) {
       blocks = std::max(
           blocks, form_.batch * CeilDiv(windows.inner(), kTile) * CeilDiv(windows.rows(), kTile));
+      if (IsShifts(form_))
+        blocks =
+            std::max(blocks, CeilDiv(ShiftsOf(form_, knobs_).pieces, int64_t{2} * kPlainThreads));
       shape.blocks_per_sm = kPackBlocksFew;
       // As ws::pack_image has it, and ws::pack_image_by_rows.
       const int64_t of_tile = kTile * (kTile / 2 + 1) * 4;
@@ -474,8 +483,8 @@ class Writer {
     if (scaled_) extra.push_back({"int* wide", LeaveWide(once, shape.grid), {}});
     return writer
         .Kernel(once ? "_prepare" : "_pack", shape, extra,
-                StrCat("ws::contract_pack_windows<", writer.glue(), ", ", WindowText(windows), ", ",
-                       element_, ", ", PartsOf(knobs_.math()), ", ", Bool(scaled_), ", ",
+                StrCat("ws::contract_pack_windows<", writer.glue(), ", ", WindowText(form_, knobs_),
+                       ", ", element_, ", ", PartsOf(knobs_.math()), ", ", Bool(scaled_), ", ",
                        Bool(packs[0]), ", ", Bool(packs[1]), ">(g", given,
                        scaled_ ? ", wide)" : ", nullptr)"))
         .status();
@@ -548,7 +557,11 @@ class Writer {
                             {placed_[0].one, placed_[1].one}, MeetsInCluster(knobs_, target_),
                             whole, last, JoinedText(sides), target_));
     std::vector<KernelArgument> arguments;
+    if (IsShifts(form_))
+      arguments = {{"const void* a", placed_[0].buffer, {}},
+                   {"const void* b", placed_[1].buffer, {}}};
     for (int operand : {sides.first(), second}) {
+      if (IsShifts(form_)) break;
       const graph::DType element = operand == inlined_ ? graph::DType::kF32 : type_;
       arguments.push_back(
           {StrCat("const __grid_constant__ ws::hopper::Map map_",
@@ -570,18 +583,24 @@ class Writer {
       backs[inlined_].declaration = StrCat("float* back_", inlined_ == 0 ? "a" : "b");
       body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
                     ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", wide_.blocks);
+    } else if (IsShifts(form_)) {
+      body = StrCat("ws::contract_shifts<", config, ">(", End(), ", a, b)");
     } else {
       body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
                     behind_of_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_.here, {}});
-    AddPartial(arguments, body);
+    if (!IsShifts(form_)) AddPartial(arguments, body);
     KernelShape shape;
     shape.threads = 128 * (GroupsOf(form_, knobs_) + 1);
     shape.blocks_per_sm = knobs_.blocks_per_sm();
     shape.cluster = ContractCluster(knobs_, target_);
     shape.grid = std::min(tiles, at_once);
+    if (IsShifts(form_)) {  // a block's tiles are of the same rows
+      const int64_t down = CeilDiv(sides.rows, sides.tile_rows);
+      shape.grid = std::max(down, shape.grid / down * down);
+    }
     shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
     return writer_.Kernel(Suffix(), shape, arguments, body).status();
   }
@@ -589,7 +608,7 @@ class Writer {
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
     const std::string glue =
-        form_.windows ? StrCat("ws::PackedWindows<", sums_, ", ", WindowText(*form_.windows), ", ",
+        form_.windows ? StrCat("ws::PackedWindows<", sums_, ", ", WindowText(form_, knobs_), ", ",
                                element_, ", ", PartsOf(knobs_.math()), ">")
                       : StrCat("ws::Packed<", sums_, ", ", element_, ", ", PartsOf(knobs_.math()),
                                ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
@@ -602,9 +621,11 @@ class Writer {
         StrCat("ws::contract_plain<", glue, ", ", PlainConfigOf(form_, knobs_, "float"), ">(", glue,
                "(", End(), packed_[0] ? ", a" : ", nullptr", packed_[1] ? ", b)" : ", nullptr)");
     AddPartial(arguments, body);
+    v1::ContractKnobs plain = knobs_;  // whose tiles are those of the result
+    plain.set_math(v1::PRODUCT_PLAIN);
     KernelShape shape;
     shape.threads = kPlainThreads;
-    shape.grid = ContractBlocks(form_, knobs_);
+    shape.grid = ContractBlocks(form_, plain);
     shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
     return writer_.Kernel(Suffix(), shape, arguments, body).status();
   }
@@ -710,7 +731,7 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 }
 
 int GroupsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  return knobs.turns() == 2 ? 2 : SidesOf(form, knobs).tile_rows / kGroupRows;
+  return knobs.turns() > 1 ? knobs.turns() : SidesOf(form, knobs).tile_rows / kGroupRows;
 }
 
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {
@@ -732,13 +753,14 @@ const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath
 }
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
-  if (form.windows) return !form.windows->direct;
+  if (form.windows) return !IsDirect(form);
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
   return ScalesRows(math) || StridedFor(form, operand, math) == nullptr;
 }
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
   if (form.windows) {
+    if (IsShifts(form)) return ShiftsBytes(form, operand, math);
     const int64_t elements = operand == 0 ? form.batch * form.m * form.windows->depth()
                                           : form.windows->rows() * form.windows->line();
     return PartsOf(math) * BytesOf(math) * elements;

@@ -66,10 +66,9 @@ Inside InsideOf(ValuePtr value) {
 
 class Finder {
  public:
-  Finder(const Domain& domain, const Kernel& points, ValuePtr b, const ContractForm& form,
-         bool direct)
+  Finder(const Domain& domain, const Kernel& points, ValuePtr b, const ContractForm& form, OfB how)
       : domain_(domain), points_(points), form_(form), inside_(InsideOf(b)) {
-    windows_.direct = direct;
+    windows_.how = how;
     for (ValuePtr value : points.values->Closure({b})) {
       if (value->kind == Value::Kind::kLoad || value->kind == Value::Kind::kIndex)
         indices_.push_back(value->index);
@@ -93,7 +92,14 @@ class Finder {
     windows_.image_count = ExtentOf(domain_, windows_.images);
     windows_.channel_count = ExtentOf(domain_, windows_.channels);
     windows_.batch = form_.batch;
-    if (!windows_.direct) return ChooseTogether();
+    if (windows_.how == OfB::kWindows) return ChooseTogether();
+    if (windows_.how == OfB::kShifts) {
+      if (form_.batch > 1) return No("its channels come in groups, each of a product of its own");
+      for (const WindowAxis& axis : windows_.axes) {
+        if (axis.stride > 1) return No("its windows move by more than an element");
+      }
+      return windows_;
+    }
     for (const WindowAxis& axis : windows_.axes) {
       // Elements are had as some place's tap (BuildImage).
       if (!axis.whole() && axis.stride > 1 && axis.apart > 1)
@@ -313,14 +319,15 @@ int64_t Windows::elements() const {
   return elements;
 }
 int64_t Windows::depth() const {
+  if (how == OfB::kShifts) return ShiftsDepth(*this);
   int64_t depth = group();
   for (const WindowAxis& axis : axes) depth *= axis.steps();
   return CeilDiv(depth, kWindowStep) * kWindowStep;
 }
 
 absl::StatusOr<Windows> FindWindows(const Domain& domain, const Kernel& points, ValuePtr b,
-                                    const ContractForm& form, bool direct) {
-  return Finder(domain, points, b, form, direct).Run();
+                                    const ContractForm& form, OfB how) {
+  return Finder(domain, points, b, form, how).Run();
 }
 
 absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,
@@ -378,8 +385,9 @@ absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,
 }
 
 int ImageWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int bytes) {
-  // Rows of several taps' channels are written one by one (ws::pack_image_by_rows).
-  if (form.windows->inner() != form.windows->channel_count) return 1;
+  // Rows of several taps' channels are written one by one (ws::pack_image_by_rows), and places of
+  // planes (ws::Shifts).
+  if (form.windows->inner() != form.windows->channel_count || IsShifts(form)) return 1;
   const int64_t line = form.windows->axes.back().rows();
   for (int width = 4; width > 1; width /= 2) {
     if (line % width != 0) continue;
@@ -391,7 +399,8 @@ int ImageWidth(const Analysis& group, const Domain& domain, const ContractForm& 
   return 1;
 }
 
-std::string WindowText(const Windows& windows) {
+std::string WindowText(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const Windows& windows = *form.windows;
   std::string axes;
   for (size_t i = windows.axes.size(); i < kMostAxes; ++i)
     absl::StrAppend(&axes, "ws::WindowAxis<1, 1, 1, 1, 1, 0, 1>, ");
@@ -400,9 +409,13 @@ std::string WindowText(const Windows& windows) {
                     ", ", axis.step(), ", ", axis.apart, ", ", axis.lower(), ", ", axis.rows(),
                     ">, ");
   }
-  return StrCat("ws::Window<", std::max<size_t>(windows.axes.size(), 2) + 2, ", ", axes,
-                windows.image_count, ", ", windows.channel_count, ", ", windows.line(), ", ",
-                windows.batch > 1 ? windows.group() : 0, ">");
+  const std::string text =
+      StrCat("ws::Window<", std::max<size_t>(windows.axes.size(), 2) + 2, ", ", axes,
+             windows.image_count, ", ", windows.channel_count, ", ", windows.line(), ", ",
+             windows.batch > 1 ? windows.group() : 0, ">");
+  if (!IsShifts(form)) return text;
+  return StrCat("ws::Shifts<", text, ", ", PartsOf(knobs.math()), ", ", knobs.tile_m(), ", ",
+                knobs.tile_n(), ", ", ShiftsOf(form, knobs).pitch, ">");
 }
 
 }  // namespace warpsmith::codegen

@@ -8,6 +8,9 @@
 // copy engine brings the rows of a tile of windows moved by the tap that a step of K is of (im2col
 // tensor maps). Where there are few channels a row has those of several taps, `together` of them
 // along each axis, so that a step of K is not mostly zeros.
+//
+// Where windows move an element at a time the image may lie in planes of eight channels instead, of
+// which a block brings what a tile's windows see once, and taps are shifts of that (shifts.h).
 #pragma once
 
 #include <algorithm>
@@ -17,11 +20,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "warpsmith/v1/schedule.pb.h"
 #include "worker/codegen/group/analysis.h"
 
 namespace warpsmith::codegen {
 
 struct ContractForm;
+
+// What a product's B is: rows; or windows of an image, that the copy engine brings, that are read
+// as they are an element at a time (direct.cc), or whose taps are shifts (shifts.h).
+enum class OfB { kRows, kWindows, kDirect, kShifts };
 
 // Elements of K of a step, in 16 bits.
 inline constexpr int64_t kWindowStep = 64;
@@ -54,9 +62,7 @@ struct Windows {
   std::vector<WindowAxis> axes;       // likewise, one to three
   int64_t image_count = 1, channel_count = 1;
   int64_t batch = 1;  // groups of channels, each a product's
-  // Read as they are, an element at a time (direct.cc): nothing is written out, and the copy engine
-  // brings nothing.
-  bool direct = false;
+  OfB how = OfB::kWindows;
 
   int64_t inner() const;     // elements of a row that a product has
   int64_t unit() const;      // of them that a box brings: a step's or half of one
@@ -69,9 +75,9 @@ struct Windows {
 };
 
 // The form's second operand as windows; none: InvalidArgument. `points`: of single elements, with
-// an operand `b` in it. `batch`, `m`: of the product. `direct`: read as they are.
+// an operand `b` in it. `batch`, `m`: of the product. `how`: not kRows.
 absl::StatusOr<Windows> FindWindows(const Domain& domain, const Kernel& points, ValuePtr b,
-                                    const ContractForm& form, bool direct);
+                                    const ContractForm& form, OfB how);
 
 // The image: the frame's outer is the batch, its row a row, its k an element of it, and its lanes
 // are rows of one line.
@@ -80,7 +86,7 @@ absl::StatusOr<Kernel> BuildImage(const Analysis& group, const Domain& domain,
 // Neighbouring rows that a thread reads together.
 int ImageWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int bytes);
 
-// ws::Window of the form, as a type.
-std::string WindowText(const Windows& windows);
+// ws::Window of the form, as a type; of windows whose taps are shifts ws::Shifts of that.
+std::string WindowText(const ContractForm& form, const v1::ContractKnobs& knobs);
 
 }  // namespace warpsmith::codegen
