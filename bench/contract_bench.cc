@@ -208,7 +208,7 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
       few ? absl::StrCat("few, ", std::max(used.tile_m(), used.tile_n()), " by ", used.split())
           : absl::StrCat(
                 Tiles(used.tile_m(), used.tile_n(), used.stages(), used.cluster(), used.split()),
-                used.turns() > 1  ? " turns: 2"
+                used.turns() > 1  ? absl::StrCat(" turns: ", used.turns())
                 : used.tail() > 1 ? absl::StrCat(" tail: ", used.tail())
                                   : "");
   return Lowered{*std::move(plan), knobs.empty() ? absl::StrCat("default, ", tiles) : knobs};

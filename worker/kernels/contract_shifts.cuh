@@ -127,17 +127,23 @@ struct Shifts {
     constexpr int kAtOnce = 2;
     constexpr long long kJobs = kImages * (long long)(kEights) * kDeep * kSlice;
     using Job = typename Either<(kJobs < 1ll << 30), unsigned, unsigned long long>::Type;
-    for (Job from = block() * (kAtOnce * kPackThreads) + thread(); from < kJobs; from += blocks() * (kAtOnce * kPackThreads)) {
+    const int lane = thread() % 32;
+    // All of a warp, so that threads can tell each other what they saw.
+    for (Job of_warp = block() * (kAtOnce * kPackThreads) + thread() - lane; of_warp < kJobs; of_warp += blocks() * (kAtOnce * kPackThreads)) {
       float x[kAtOnce][8];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const Job job = from + i * kPackThreads;
-        if (job < kJobs) read(g, job / static_cast<Job>(kSlice), static_cast<int>(job / PITCH % kLines), static_cast<int>(job % PITCH), x[i]);
+        const Job job = of_warp + lane + i * kPackThreads;
+        if (job < kJobs) {
+          read(g, job / static_cast<Job>(kSlice), static_cast<int>(job / PITCH % kLines), static_cast<int>(job % PITCH), x[i]);
+        } else {
+#pragma unroll
+          for (int c = 0; c < 8; ++c) x[i][c] = 0;
+        }
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const Job job = from + i * kPackThreads;
-        if (job >= kJobs) break;
+        const Job job = of_warp + lane + i * kPackThreads;
         unsigned words[PARTS][4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -149,10 +155,12 @@ struct Shifts {
           const unsigned both = words[0][j] = pair_of<T>(pair[0], pair[1]);
           if constexpr (PARTS == 2) words[1][j] = pair_of<T>(pair[0] - first_of<T>(both), pair[1] - second_of<T>(both));
         }
+        // Few channels say little of one place.
+        if constexpr (SCALED && kChannels < 8) spread.see_with_neighbours();
+        else spread.see_together();
 #pragma unroll
         for (int part = 0; part < PARTS; ++part)
-          store<4, unsigned, 0>(reinterpret_cast<unsigned*>(image + placed(part * kPart + (long long)(job) * 8)), words[part]);
-        spread.see_together();
+          if (job < kJobs) store<4, unsigned, 0>(reinterpret_cast<unsigned*>(image + placed(part * kPart + (long long)(job) * 8)), words[part]);
       }
     }
   }

@@ -122,6 +122,14 @@ struct ImageSpread {
     lost += lost_here, counted += counted_here;
     lost_here = counted_here = 0;
   }
+  // The same with what three threads beside this one have seen, of all of a warp.
+  WS_DEVICE void see_with_neighbours() {
+    int all_lost = lost_here, all_counted = counted_here;
+#pragma unroll
+    for (int by = 1; by < 4; by *= 2) all_lost += shuffle_xor(all_lost, by), all_counted += shuffle_xor(all_counted, by);
+    if (all_lost >= 4 && 2 * all_lost > all_counted) most = bits_float(0x7f800000u);
+    see_together();
+  }
   // Whether those of the block are too wide, as those of a row are (kind_of). Shared memory: two words a warp.
   WS_DEVICE bool is_wide_of_block() {
     const bool large = largest_of_block(most < kMost ? 0.0f : 1.0f) > 0;

@@ -35,9 +35,17 @@ constexpr double kDirectBeside[] = {1.7, 1.3, 1.1, 1};
 
 // ---- windows whose taps are shifts
 
-// Of the tensor cores' rate; simple operations by which a sum is taken to its end, of which those
-// that are made of it count so much; and times as long by one group of warps alone.
-constexpr double kShiftsPart = 0.85, kShiftsEndSteps = 8, kShiftsMaking = 1, kShiftsAlone = 4;
+// Of an H200, 82 tiles of sixteen convolutions, 18 % (rms): of the tensor cores' rate; simple
+// operations, by groups that take turns (two; three, believed; four), by which a sum of a tile is
+// taken to its end, by which one is that is there, and times those that are made of it; more where
+// sums are not written side by side; and of the shorter of products and ends what the longer does
+// not hide.
+constexpr double kShiftsPart = 0.95, kShiftsHides = 0.39;
+struct ShiftsEnd {
+  double of_tile, of_sum, making, apart;
+};
+constexpr ShiftsEnd kShiftsEnds[] = {
+    {4.9, 14, 0.73, 3.9}, {5.1, 16, 0.46, 5.2}, {5.3, 17, 0.18, 6.5}};
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
@@ -100,6 +108,13 @@ constexpr Pace kPace = {.part = 0.91,
                         .meeting_seconds = {1.2e-6, 2e-6},
                         .tail_seconds = {6e-6, 7e-6},
                         .meeting_byte_seconds = 0};
+// Times as long that a tile of windows of an image takes in one pass: its main loop, to move its
+// sums, more where they are written apart, and to make something of them. Of 84 convolutions of an
+// H200 1.05 of this, 20 % (rms); without, 1.29 and 37 %.
+struct WindowsTake {
+  double main, moving, apart, making;
+};
+constexpr WindowsTake kRowsTake = {1, 1, 0, 1}, kImageTakes = {1.4, 5, 1, 0.25};
 // From where a step's boxes are asked for to where they are there, as 12 steps on their way show
 // it.
 constexpr double kBoxSeconds = 1.7e-6;
@@ -458,22 +473,20 @@ double ShiftsSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   const double boxes =
       static_cast<double>(shape.steps * shape.step_bytes) / kPace.box_bytes_per_second;
   const double there = std::min(1.0, static_cast<double>(form.m) / knobs.tile_m());
-  const double end = tile * there * (kShiftsEndSteps + kShiftsMaking * form.end_steps) *
-                     target.sm_count / target.operations_per_second;
-  const double waves = std::ceil(static_cast<double>(ContractBlocks(form, knobs)) /
-                                 static_cast<double>(BlocksAtOnce(knobs, target)));
-  const double of_tile =
-      std::max({cores, boxes, (cores + end * kShiftsAlone) / knobs.turns(), end});
-  if (getenv("WSFIT"))
-    fprintf(stderr,
-            "FIT %d %d %d %d cores %g boxes %g tile %g there %g esteps %g waves %g units %lld "
-            "steps %lld scat %g own %lld fin %d\n",
-            knobs.math(), knobs.tile_m(), knobs.tile_n(), knobs.turns(), cores, boxes, tile, there,
-            form.end_steps, waves, (long long)shape.units, (long long)shape.steps, form.scattered,
-            (long long)form.own_bytes, (int)form.fills_sectors);
-  double memory = OperandBytes(form, 1, knobs, target);
+  const ShiftsEnd& of = kShiftsEnds[std::clamp(knobs.turns(), 2, 4) - 2];
+  const double of_sum =
+      of.of_sum + of.making * form.end_steps + (form.fills_sectors ? 0 : of.apart);
+  const double end =
+      tile * (of.of_tile + there * of_sum) * target.sm_count / target.operations_per_second;
+  // Blocks keep to rows of tiles.
+  const int64_t down = CeilDiv(form.m, int64_t{knobs.tile_m()});
+  const auto at_once = static_cast<double>(std::max(down, target.sm_count / down * down));
+  const double waves = std::ceil(static_cast<double>(ContractBlocks(form, knobs)) / at_once);
+  const double longer = std::max({cores, boxes, end}), shorter = std::min(cores, end);
+  const double memory = OperandBytes(form, 1, knobs, target);
   return kKernelSeconds + kFirstSeconds +
-         std::max(waves * of_tile, memory / target.bytes_per_second) + end * kShiftsAlone;
+         std::max(waves * (longer + kShiftsHides * shorter), memory / target.bytes_per_second) +
+         end;
 }
 
 // Products that the whole card makes a second.
@@ -523,7 +536,10 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;
   } else {
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
-    const double moving = tile * sizeof(float) / pace.end_bytes_per_second;
+    const bool of_image = form.windows && IsOnePass(form, knobs);
+    const WindowsTake& takes = of_image ? kImageTakes : kRowsTake;
+    const double moving = tile * sizeof(float) / pace.end_bytes_per_second *
+                          (takes.moving + (form.fills_sectors ? 0 : takes.apart));
     // Of rows that are there.
     const Sides sides = SidesOf(form, knobs);
     const double there = std::min(1.0, static_cast<double>(sides.rows) / sides.tile_rows);
@@ -531,14 +547,15 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         tile * there / form.of() * form.end_steps * target.sm_count / target.operations_per_second;
     const bool one_group = sides.tile_rows == kGroupRows;
     const double beside = PartsOf(knobs.math()) == 2 ? kEndBesideParts : 1;
-    const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] * beside +
+    const double end = pace.end_seconds + moving +
+                       making * kEndAlone[one_group ? 0 : 1] * beside * takes.making +
                        EndReadSeconds(form, knobs);
     // Of all waves: operands do not come meanwhile, as measured.
     const double meeting = MeetsInCluster(knobs, target)
                                ? waves * (pace.meeting_seconds[knobs.split() > 2] +
                                           MeetingSeconds(knobs, pace, knobs.split()))
                                : 0;
-    const double main = steps * StepSeconds(form, knobs, pace, target);
+    const double main = steps * StepSeconds(form, knobs, pace, target) * takes.main;
     const bool turns = knobs.turns() == 2;
     double of_wave =
         turns ? std::max(main / kTurnsPart + pace.turn_seconds, (main + end) / 2) : main + end;

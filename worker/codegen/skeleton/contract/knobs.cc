@@ -185,7 +185,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                         (form.windows && knobs.math() == v1::PRODUCT_FP16);
   if (knobs.turns() != 1 && !may_turn)
     return StrCat("contract.turns is ", knobs.turns(),
-                  "; it is of PRODUCT_TENSOR, and of PRODUCT_FP16 with contract.windows of 2");
+                  "; it is of PRODUCT_TENSOR, of PRODUCT_FP16 with contract.windows of 2, and of "
+                  "contract.windows of 3");
   if (knobs.turns() > 2 && !IsShifts(form))
     return StrCat("contract.turns is ", knobs.turns(),
                   "; more than two groups take turns where contract.windows is 3");
@@ -326,8 +327,8 @@ int NarrowRunOf(const ContractForm& form) {
                                              : kNarrowRun);
 }
 
-// Of fp32 in two parts. Of few shifts all are added up at once, by products of 16: as many
-// additions as PyTorch's sums have in a row, or fewer.
+// Of fp32 in two parts. Of few shifts all are added up at once: those of greater parts, which come
+// last, are 16 products or fewer, where PyTorch adds up elements one by one.
 int PartsRunOf(const ContractForm& form) {
   return IsShifts(form) && form.depth() <= kShiftsRun ? kShiftsRun : kPartsRun;
 }
@@ -462,6 +463,10 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
     for (int choice = 0; choice < shared * turns; ++choice) {
       one.set_cluster(choice % shared + 1);
       one.set_turns(choice / shared + 1);
+      if (IsShifts(form) && set.stages() == 0) {  // each group takes memory of them
+        one.clear_stages();
+        Complete(form, target, one);
+      }
       if ((set.cluster() != 0 && one.cluster() != shared) ||
           (set.turns() != 0 && one.turns() != turns))
         continue;
@@ -722,6 +727,8 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
                     {"blocks_per_sm", one.blocks_per_sm()},
                     {"windows", one.windows()},
                     {"ties", one.ties()}};
+    if (one.math() == now.math() && one.run() != now.run())
+      layout.knobs.push_back({"run", one.run()});
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -748,6 +755,10 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
       for (int choice = 0; choice < (IsShifts(form) ? kMostTurns : 2) * shared; ++choice) {
         one.set_cluster(shared - choice % shared);
         one.set_turns(choice / shared + 1);
+        if (IsShifts(form)) {
+          one.clear_stages();
+          Complete(form, target, one);
+        }
         one.set_tail(1);
         double alone = 2 * present;  // with a tail it has to be quicker than without
         std::vector<v1::ContractKnobs> all = WithTails(form, one, 0, target);

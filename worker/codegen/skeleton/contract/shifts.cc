@@ -102,10 +102,15 @@ std::string ShiftsWrong(const ContractForm& form, const v1::ContractKnobs& knobs
   constexpr int64_t kMost = int64_t{1} << 30;
   if (shape.tiles * knobs.tile_n() > kMost || shape.pieces > kMost)
     return "the image has more than 2^30 places";
-  if (!OnTensorCores(knobs.math(), target))
-    return knobs.stages() == 1
+  if (!OnTensorCores(knobs.math(), target)) {
+    if (knobs.stages() != 1)
+      return "contract.stages is of the tensor cores; where there are none it is 1";
+    constexpr int kMostOfThread = 64;
+    return knobs.tile_m() * knobs.tile_n() <= kMostOfThread * kPlainThreads
                ? ""
-               : "contract.stages is of the tensor cores; where there are none it is 1";
+               : StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ", knobs.tile_n(),
+                        ": threads have no registers for so many sums");
+  }
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   const bool runs = RunOf(form, knobs) > 0;

@@ -267,6 +267,23 @@ std::vector<Case> Cases() {
         "sx[m] * (f32(w[n, k]) * sw[n]))",
         "output y"},
        {""}},
+      {"a convolution whose taps are shifts",
+       {"input x: f32[8, 40, 60, 61] ~ normal", "param w: f32[200, 40, 3, 3] ~ normal",
+        "input b: f32[200] ~ normal",
+        "s: f32[n: 8, o: 200, i: 58, j: 59] = sum[c: 40, u: 3, v: 3](x[n, c, i + u, j + v] * w[o, "
+        "c, u, v])",
+        "y: f32[n: 8, o: 200, i: 58, j: 59] = max(s[n, o, i, j] + b[o], 0.0)", "output y"},
+       {"contract { math: PRODUCT_FP16X3 windows: 3 }",
+        "contract { math: PRODUCT_FP16X3 windows: 3 tile_n: 64 turns: 4 }",
+        "contract { math: PRODUCT_FP16 windows: 3 tile_m: 128 tile_n: 128 }",
+        "contract { math: PRODUCT_FP16 windows: 3 tile_n: 128 turns: 3 }"}},
+      {"one of few channels, whose taps are shifts",
+       {"input x: f32[8, 3, 60, 62] ~ normal", "param w: f32[64, 3, 3, 3] ~ normal",
+        "y: f32[n: 8, o: 64, i: 58, j: 60] = sum[c: 3, u: 3, v: 3](x[n, c, i + u, j + v] * w[o, c, "
+        "u, v])",
+        "output y"},
+       {"contract { math: PRODUCT_FP16X3 windows: 3 tile_n: 128 turns: 4 }",
+        "contract { math: PRODUCT_FP16 windows: 3 tile_n: 256 }"}},
   };
 }
 

@@ -10,7 +10,7 @@
 // along each axis, so that a step of K is not mostly zeros.
 //
 // Where windows move an element at a time the image may lie in planes of eight channels instead, of
-// which a block brings what a tile's windows see once, and taps are shifts of that (shifts.h).
+// which a block brings what a tile's windows see once, and taps are shifts of that (shifts.cc).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace warpsmith::codegen {
 struct ContractForm;
 
 // What a product's B is: rows; or windows of an image, that the copy engine brings, that are read
-// as they are an element at a time (direct.cc), or whose taps are shifts (shifts.h).
+// as they are an element at a time (direct.cc), or whose taps are shifts (shifts.cc).
 enum class OfB { kRows, kWindows, kDirect, kShifts };
 
 // Elements of K of a step, in 16 bits.
