@@ -760,8 +760,6 @@ struct Contract {
     static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
     static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
-    // Threads beside each other have lines of which what is written lies side by side.
-    static constexpr bool kPaired = C::Glue::kRowPairs && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
     // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
     static constexpr int kFree = (kRegistersMultiplying < 232 ? kRegistersMultiplying : 232) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
@@ -770,8 +768,8 @@ struct Contract {
     int first, line, at;
     WS_DEVICE Own() {
       first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
-      line = kPaired ? first / 2 / kInLine * 2 + first % 2 : first / kInLine;
-      at = (kPaired ? first / 2 : first) % kInLine * End::kWidth;
+      line = first / kInLine;
+      at = first % kInLine * End::kWidth;
     }
     // Lines of the box that are of the result, and whether a place of them is.
     static WS_DEVICE int inside(Tile tile, int first_column) {

@@ -118,7 +118,7 @@ static_assert(pairs_take_two_turns());
 // Sums on their way to their finish: each element of a box has a place of its own, and pairs that half a
 // warp writes (4 rows by 4 pairs of 8 bytes) meet each bank once.
 struct AllWanted {
-  static constexpr bool kPair = false, kRowPairs = false, kTotalDown = false, kTotalAcross = false;
+  static constexpr bool kPair = false, kTotalDown = false, kTotalAcross = false;
   static __device__ bool wanted(int, int, int, int) { return true; }
 };
 struct Config {

@@ -148,10 +148,8 @@ struct ShiftsShape {
   int64_t tiles = 0;     // of columns
   int64_t elements = 0;  // of the image, of a part, with its zeros
   int64_t pieces = 0;    // that threads write of it
-  // Runs of a step of at most some `run` elements of K; 0: all is added up in one.
-  int64_t runs(int64_t run) const {
-    return run == 0 ? 1 : std::max<int64_t>(1, (units * 16 + run / 2) / run);
-  }
+  // Runs of a step, each added up in registers; 0: all of K is added up at once.
+  int64_t runs = 0;
 };
 ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 int64_t ShiftsDepth(const Windows& windows);  // of K as it is multiplied

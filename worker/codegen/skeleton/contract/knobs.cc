@@ -30,7 +30,7 @@ constexpr int64_t kMostSums = 64;
 // ---- tensor cores
 
 // fp32 products by fp16: elements of K between additions in fp32. Longer runs are no quicker.
-constexpr int kPartsRun = 64, kNarrowRun = 128, kShiftsRun = 256;
+constexpr int kPartsRun = 64, kNarrowRun = 128;
 // Groups of a block, and sums of a thread, with those of a run, that it has registers for: four
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
@@ -68,7 +68,8 @@ constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {6
 // Filters of a thread, at the most, and places of a warp.
 constexpr Shape kDirectTiles[] = {{16, 128}, {16, 256}};
 // Where taps are shifts, whose groups each have a tile; and how many may take turns.
-constexpr Shape kShiftsTiles[] = {{64, 64}, {64, 128}, {128, 128}, {64, 256}};
+constexpr Shape kShiftsTiles[] = {{64, 128}, {128, 128}, {64, 256}},
+                kShiftsTilesOfParts[] = {{64, 64}, {64, 128}};
 constexpr int kMostTurns = 4;
 // The smallest first: where memory alone counts, the rest of the others would be padding.
 constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
@@ -327,12 +328,6 @@ int NarrowRunOf(const ContractForm& form) {
                                              : kNarrowRun);
 }
 
-// Of fp32 in two parts. Of few shifts all are added up at once: those of greater parts, which come
-// last, are 16 products or fewer, where PyTorch adds up elements one by one.
-int PartsRunOf(const ContractForm& form) {
-  return IsShifts(form) && form.depth() <= kShiftsRun ? kShiftsRun : kPartsRun;
-}
-
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
@@ -356,7 +351,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.depth()), 64, 65536);
     knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form, knobs)
                   : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
-                  : PartsOf(knobs.math()) == 2                        ? PartsRunOf(form)
+                  : PartsOf(knobs.math()) == 2                        ? kPartsRun
                   : knobs.math() == v1::PRODUCT_FP16                  ? static_cast<int>(whole)
                   : !form.halves() || knobs.math() == v1::PRODUCT_FP8 ? NarrowRunOf(form)
                                                                       : static_cast<int>(whole));
@@ -406,6 +401,8 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   }
   if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
   if (IsDirect(form)) return {std::begin(kDirectTiles), std::end(kDirectTiles)};
+  if (IsShifts(form) && PartsOf(math) == 2)
+    return {std::begin(kShiftsTilesOfParts), std::end(kShiftsTilesOfParts)};
   if (IsShifts(form)) return {std::begin(kShiftsTiles), std::end(kShiftsTiles)};
   if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
   std::vector<Shape> tiles(std::begin(kTensorTiles), std::end(kTensorTiles));
@@ -727,8 +724,6 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
                     {"blocks_per_sm", one.blocks_per_sm()},
                     {"windows", one.windows()},
                     {"ties", one.ties()}};
-    if (one.math() == now.math() && one.run() != now.run())
-      layout.knobs.push_back({"run", one.run()});
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));

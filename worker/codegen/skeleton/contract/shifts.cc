@@ -10,6 +10,7 @@ namespace {
 using absl::StrCat;
 
 constexpr int64_t kEight = 8, kPieceBytes = 16;  // channels of a plane, and bytes of its places
+constexpr int64_t kOfProduct = 16;               // elements of K
 // Rows and columns of tiles at the most.
 constexpr int64_t kMostRows = 128, kMostColumns = 256;
 // Sums of a thread that it has registers for, by groups that take turns.
@@ -52,12 +53,16 @@ ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const int64_t pieces = h.taps * w.taps * of_step;
   shape.units = CeilDiv(pieces, int64_t{2});
   shape.odd = pieces % 2 == 1;
+  if (const int64_t run = RunOf(form, knobs); run > 0) {
+    shape.runs = std::max<int64_t>(1, (shape.units * kOfProduct + run / 2) / run);
+    if (shape.steps * shape.runs == 1) shape.runs = 0;
+  }
   const int64_t across = w.apart * (w.taps - 1), down = h.apart * shape.pitch * (h.taps - 1);
   const auto eights = [](int64_t places) { return CeilDiv(places, kEight) * kEight; };
   const int64_t segment =
       std::min(eights(columns + down + across), h.taps * eights(columns + across));
   shape.step_bytes = parts * of_step * segment * kPieceBytes;
-  shape.resident_bytes = parts * shape.steps * shape.units * 16 * knobs.tile_m() * 2;
+  shape.resident_bytes = parts * shape.steps * shape.units * kOfProduct * knobs.tile_m() * 2;
   shape.zero_bytes = shape.odd ? columns * kPieceBytes : 0;
   const int64_t slices = windows.image_count * d.places;
   shape.tiles = slices * CeilDiv((h.places - 1) * shape.pitch + w.places, columns);
@@ -69,7 +74,8 @@ ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 int64_t ShiftsDepth(const Windows& windows) {
   const WindowAxis w = AxisOf(windows, 0), h = AxisOf(windows, 1), d = AxisOf(windows, 2);
   const int64_t of_step = PlanesOfStep(windows);
-  return d.taps * EightsOf(windows) / of_step * CeilDiv(h.taps * w.taps * of_step, int64_t{2}) * 16;
+  return d.taps * EightsOf(windows) / of_step * CeilDiv(h.taps * w.taps * of_step, int64_t{2}) *
+         kOfProduct;
 }
 
 int64_t ShiftsBytes(const ContractForm& form, int operand, v1::ProductMath math) {
@@ -77,6 +83,7 @@ int64_t ShiftsBytes(const ContractForm& form, int operand, v1::ProductMath math)
   knobs.set_math(math);
   knobs.set_tile_m(kMostRows);
   knobs.set_tile_n(kMostColumns);
+  knobs.set_split(1);
   const ShiftsShape shape = ShiftsOf(form, knobs);
   if (operand == 0) return CeilDiv(form.m, kMostRows) * shape.resident_bytes;
   // What the last tile's columns bring, by eights of places, reaches beyond what there is.
@@ -113,7 +120,7 @@ std::string ShiftsWrong(const ContractForm& form, const v1::ContractKnobs& knobs
   }
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
-  const bool runs = RunOf(form, knobs) > 0;
+  const bool runs = shape.runs > 0;
   const int64_t sums = int64_t{knobs.tile_m()} / kGroupRows * knobs.tile_n() / 2;
   if (runs && knobs.tile_m() > kGroupRows)
     return StrCat("contract.tile_m is ", knobs.tile_m(), "; sums of runs have tiles of ",

@@ -225,8 +225,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
   const int64_t run = inlined ? step : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
   const bool shifts = IsShifts(form);
-  const int64_t runs = shifts ? run > 0 : CeilDiv(run, step);
-  const int64_t runs_of_step = shifts                  ? ShiftsOf(form, knobs).runs(run)
+  const int64_t runs = shifts ? ShiftsOf(form, knobs).runs > 0 : CeilDiv(run, step);
+  const int64_t runs_of_step = shifts ? std::max<int64_t>(1, ShiftsOf(form, knobs).runs)
                                : run > 0 && run < step ? step / run
                                                        : 1;
   // By one tile of each of the batch.
