@@ -35,7 +35,7 @@ constexpr double kDirectBeside[] = {1.7, 1.3, 1.1, 1};
 
 // ---- windows whose taps are shifts
 
-// Of an H200, 82 tiles of sixteen convolutions, 18 % (rms): of the tensor cores' rate; simple
+// Of an H200, tiles of nineteen convolutions, 18 % (rms): of the tensor cores' rate; simple
 // operations, by groups that take turns (two; three, believed; four), by which a sum of a tile is
 // taken to its end, by which one is that is there, and times those that are made of it; more where
 // sums are not written side by side; and of the shorter of products and ends what the longer does

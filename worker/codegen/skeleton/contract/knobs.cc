@@ -507,6 +507,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   };
   for (Shape tile : TilesOf(form, math, target)) consider(tile);
   if (!best && set.tile_m() != 0 && set.tile_n() != 0) consider({set.tile_m(), set.tile_n()});
+  // Tiles that are seldom quick, for who asks for one of their sides.
+  if (!best && IsShifts(form) && set.tile_m() + set.tile_n() != 0)
+    consider({std::max(set.tile_m(), kGroupRows), std::max(set.tile_n(), kGroupRows)});
   return best;
 }
 
@@ -724,6 +727,8 @@ std::vector<Layout> ContractLayouts(const ContractForms& forms, const v1::Group&
                     {"blocks_per_sm", one.blocks_per_sm()},
                     {"windows", one.windows()},
                     {"ties", one.ties()}};
+    if (one.math() == now.math() && one.run() != now.run())
+      layout.knobs.push_back({"run", one.run()});
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
