@@ -79,9 +79,9 @@ __device__ constexpr bool shifts_find_elements(int places, int k) {
   return found == places;
 }
 using Line = ws::WindowAxis<1, 1, 1, 1, 1, 0, 1>;
-// Ten channels, two images of 4 x 6 windows of 3 x 3, padded to the left and above, lines of eight places; three volumes of 2 x 3 x 3 windows of 2 x
-// 2 x 2 that are two apart along the outermost axis, of one channel; a line of 30 windows of three whose taps are four apart, in
-// segments.
+// Ten channels, two images of 4 x 6 windows of 3 x 3, padded to the left and above, lines of eight places; three volumes of
+// 2 x 3 x 3 windows of 2 x 2 x 2, whose taps are two apart along the outermost axis, of one channel; three channels, 5 x 70 windows
+// of 2 x 2, whose taps are three and four apart, in segments.
 using Flat = ws::Window<4, Line, ws::WindowAxis<4, 3, 1, 1, 1, -1, 5>, ws::WindowAxis<6, 3, 1, 1, 1, -1, 7>, 2, 10, 16, 0>;
 using Volumes = ws::Window<5, ws::WindowAxis<2, 2, 1, 1, 2, 0, 4>, ws::WindowAxis<3, 2, 1, 1, 1, 0, 4>, ws::WindowAxis<3, 2, 1, 1, 1, 0, 4>, 3, 1, 8, 0>;
 using Apart = ws::Window<4, Line, ws::WindowAxis<5, 2, 1, 1, 3, 0, 8>, ws::WindowAxis<70, 2, 1, 1, 4, 0, 74>, 1, 3, 8, 0>;

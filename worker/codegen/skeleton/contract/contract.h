@@ -145,9 +145,8 @@ struct ShiftsShape {
   int64_t steps = 0, units = 0;   // of K: steps, and products of 16 of a step
   bool odd = false;               // whether half of a step's last product is zeros
   int64_t step_bytes = 0, resident_bytes = 0, zero_bytes = 0;
-  int64_t tiles = 0;     // of columns
-  int64_t elements = 0;  // of the image, of a part, with its zeros
-  int64_t pieces = 0;    // that threads write of it
+  int64_t tiles = 0;   // of columns
+  int64_t places = 0;  // of all planes, with those that are zero
   // Runs of a step, each added up in registers; 0: all of K is added up at once.
   int64_t runs = 0;
 };

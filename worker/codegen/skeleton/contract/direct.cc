@@ -30,35 +30,24 @@ constexpr double kStepsOfPlain = 8;
 // Instructions by which a thread brings an element, for choosing a box.
 constexpr double kBringing = 10;
 
-// Of an axis that there is not: one place and one tap.
-WindowAxis AxisOf(const Windows& windows, size_t from_last) {
-  return from_last < windows.axes.size() ? windows.axes[windows.axes.size() - 1 - from_last]
-                                         : WindowAxis();
-}
-
-// Elements along an axis that so many places reach.
-int64_t ReachOf(const WindowAxis& axis, int64_t places) {
-  return (places - 1) * axis.step() + (axis.taps - 1) * axis.apart + 1;
-}
-
 }  // namespace
 
 DirectShape DirectShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const Windows& windows = *form.windows;
-  const WindowAxis w = AxisOf(windows, 0), h = AxisOf(windows, 1), d = AxisOf(windows, 2);
+  const WindowAxis w = windows.axis(0), h = windows.axis(1), d = windows.axis(2);
   const int64_t most = std::max(4, knobs.tile_m()), turns = CeilDiv(form.m, most);
   DirectShape shape;
   shape.filters = static_cast<int>(CeilDiv(CeilDiv(form.m, turns), int64_t{4}) * 4);
   shape.places = std::max(4, knobs.tile_n() / 32);
   const int64_t taps = w.taps * h.taps * d.taps, weights = taps * shape.filters;
   const int64_t of_thread = shape.places * w.step();
-  const int64_t vectors = CeilDiv(ReachOf(w, shape.places), int64_t{4}) * 4;
+  const int64_t vectors = CeilDiv(w.reach(shape.places), int64_t{4}) * 4;
   double least = 0;
   for (int across = 1; across <= kDirectThreads; across *= 2) {
     for (int down = 1; down * across <= kDirectThreads; down *= 2) {
       const int deep = kDirectThreads / across / down;
       const int64_t pitch = (across - 1) * of_thread + vectors;
-      const int64_t lines = ReachOf(h, down) * ReachOf(d, deep), channel = lines * pitch;
+      const int64_t lines = h.reach(down) * d.reach(deep), channel = lines * pitch;
       const int64_t fit = kSharedOfBlock / 4 / (channel + weights);
       if (fit < 1) continue;
       const int64_t blocks = CeilDiv(w.places, int64_t{across} * shape.places) *
@@ -116,7 +105,7 @@ std::string DirectWrong(const ContractForm& form, const v1::ContractKnobs& knobs
   if (int64_t{shape.filters} * shape.places > kMostDirectSums)
     return StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ", knobs.tile_n(),
                   ": threads have no registers for so many sums");
-  if (ReachOf(form.windows->axes.back(), shape.places) > kMostSpan)
+  if (form.windows->axes.back().reach(shape.places) > kMostSpan)
     return StrCat("windows of ", shape.places, " neighbours reach over more than ", kMostSpan,
                   " elements of a line, for which threads have no registers");
   return "";

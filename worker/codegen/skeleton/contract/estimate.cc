@@ -109,7 +109,7 @@ constexpr Pace kPace = {.part = 0.91,
                         .tail_seconds = {6e-6, 7e-6},
                         .meeting_byte_seconds = 0};
 // Times as long that a tile of windows of an image takes in one pass: its main loop, to move its
-// sums, more where they are written apart, and to make something of them. Of 84 convolutions of an
+// sums, more where they are written apart, and to make something of them. Of 82 convolutions of an
 // H200 1.05 of this, 20 % (rms); without, 1.29 and 37 %.
 struct WindowsTake {
   double main, moving, apart, making;

@@ -226,7 +226,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   " elements of K, of which it has to be a part");
   if (IsFew(knobs)) return FewWrong(form, knobs);
   if (IsDirect(form)) return DirectWrong(form, knobs);
-  if (IsShifts(form)) return ShiftsWrong(form, knobs, target);
+  if (IsShifts(form)) {
+    if (IsPlain(knobs, target) && sums / kPlainThreads > kMostSums) return many;
+    return ShiftsWrong(form, knobs, target);
+  }
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)

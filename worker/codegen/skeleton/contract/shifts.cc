@@ -18,14 +18,8 @@ constexpr int64_t kMostSumsOfTurns[] = {0, 0, 128, 64, 64};
 // Products of a step, which the kernel has one after another.
 constexpr int64_t kMostUnits = 64;
 
-// Of an axis that there is not: one place and one tap.
-WindowAxis AxisOf(const Windows& windows, size_t from_last) {
-  return from_last < windows.axes.size() ? windows.axes[windows.axes.size() - 1 - from_last]
-                                         : WindowAxis();
-}
-
 // Elements of an axis that windows see, with those outside of the image.
-int64_t ExtentOf(const WindowAxis& axis) { return axis.places + axis.apart * (axis.taps - 1); }
+int64_t ExtentOf(const WindowAxis& axis) { return axis.reach(axis.places); }
 
 int64_t EightsOf(const Windows& windows) {
   return windows.channel_count <= kEight ? 1 : CeilDiv(windows.channel_count, 2 * kEight) * 2;
@@ -34,7 +28,7 @@ int64_t PlanesOfStep(const Windows& windows) { return std::min<int64_t>(2, Eight
 
 // As many places as leave groups of those that are finished together in lines of their own.
 int64_t PitchOf(const Windows& windows) {
-  const WindowAxis w = AxisOf(windows, 0);
+  const WindowAxis w = windows.axis(0);
   const int64_t together = w.places % 4 == 0 ? 4 : w.places % 2 == 0 ? 2 : 1;
   return CeilDiv(ExtentOf(w), together) * together;
 }
@@ -43,7 +37,7 @@ int64_t PitchOf(const Windows& windows) {
 
 ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const Windows& windows = *form.windows;
-  const WindowAxis w = AxisOf(windows, 0), h = AxisOf(windows, 1), d = AxisOf(windows, 2);
+  const WindowAxis w = windows.axis(0), h = windows.axis(1), d = windows.axis(2);
   const int64_t parts = PartsOf(knobs.math()), of_step = PlanesOfStep(windows),
                 columns = knobs.tile_n();
   ShiftsShape shape;
@@ -66,13 +60,12 @@ ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.zero_bytes = shape.odd ? columns * kPieceBytes : 0;
   const int64_t slices = windows.image_count * d.places;
   shape.tiles = slices * CeilDiv((h.places - 1) * shape.pitch + w.places, columns);
-  shape.pieces = windows.image_count * shape.eights * ExtentOf(d) * ExtentOf(h) * shape.pitch;
-  shape.elements = shape.pieces * kEight;
+  shape.places = windows.image_count * shape.eights * ExtentOf(d) * ExtentOf(h) * shape.pitch;
   return shape;
 }
 
 int64_t ShiftsDepth(const Windows& windows) {
-  const WindowAxis w = AxisOf(windows, 0), h = AxisOf(windows, 1), d = AxisOf(windows, 2);
+  const WindowAxis w = windows.axis(0), h = windows.axis(1), d = windows.axis(2);
   const int64_t of_step = PlanesOfStep(windows);
   return d.taps * EightsOf(windows) / of_step * CeilDiv(h.taps * w.taps * of_step, int64_t{2}) *
          kOfProduct;
@@ -87,7 +80,7 @@ int64_t ShiftsBytes(const ContractForm& form, int operand, v1::ProductMath math)
   const ShiftsShape shape = ShiftsOf(form, knobs);
   if (operand == 0) return CeilDiv(form.m, kMostRows) * shape.resident_bytes;
   // What the last tile's columns bring, by eights of places, reaches beyond what there is.
-  return PartsOf(math) * BytesOf(math) * shape.elements + (kMostColumns + kEight) * kPieceBytes;
+  return PartsOf(math) * shape.places * kPieceBytes + (kMostColumns + kEight) * kPieceBytes;
 }
 
 std::string ShiftsWrong(const ContractForm& form, const v1::ContractKnobs& knobs,
@@ -107,17 +100,12 @@ std::string ShiftsWrong(const ContractForm& form, const v1::ContractKnobs& knobs
     return StrCat("a step has ", shape.units, " products, where taps are shifts at the most ",
                   kMostUnits);
   constexpr int64_t kMost = int64_t{1} << 30;
-  if (shape.tiles * knobs.tile_n() > kMost || shape.pieces > kMost)
+  if (shape.tiles * knobs.tile_n() > kMost || shape.places > kMost)
     return "the image has more than 2^30 places";
-  if (!OnTensorCores(knobs.math(), target)) {
-    if (knobs.stages() != 1)
-      return "contract.stages is of the tensor cores; where there are none it is 1";
-    constexpr int kMostOfThread = 64;
-    return knobs.tile_m() * knobs.tile_n() <= kMostOfThread * kPlainThreads
+  if (!OnTensorCores(knobs.math(), target))
+    return knobs.stages() == 1
                ? ""
-               : StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ", knobs.tile_n(),
-                        ": threads have no registers for so many sums");
-  }
+               : "contract.stages is of the tensor cores; where there are none it is 1";
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   const bool runs = shape.runs > 0;

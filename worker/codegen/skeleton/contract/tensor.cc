@@ -472,7 +472,7 @@ class Writer {
           blocks, form_.batch * CeilDiv(windows.inner(), kTile) * CeilDiv(windows.rows(), kTile));
       if (IsShifts(form_))
         blocks =
-            std::max(blocks, CeilDiv(ShiftsOf(form_, knobs_).pieces, int64_t{2} * kPlainThreads));
+            std::max(blocks, CeilDiv(ShiftsOf(form_, knobs_).places, int64_t{2} * kPlainThreads));
       shape.blocks_per_sm = kPackBlocksFew;
       // As ws::pack_image has it, and ws::pack_image_by_rows.
       const int64_t of_tile = kTile * (kTile / 2 + 1) * 4;

@@ -284,6 +284,13 @@ std::vector<Case> Cases() {
         "output y"},
        {"contract { math: PRODUCT_FP16X3 windows: 3 tile_n: 128 turns: 4 }",
         "contract { math: PRODUCT_FP16 windows: 3 tile_n: 256 }"}},
+      {"one of 16 bits, whose taps are shifts",
+       {"input x: bf16[8, 32, 60, 62] ~ normal", "param w: bf16[64, 32, 3, 3] ~ normal",
+        "s: f32[n: 8, o: 64, i: 58, j: 60] = sum[c: 32, u: 3, v: 3](f32(x[n, c, i + u, j + v]) * "
+        "f32(w[o, c, u, v]))",
+        "y: bf16[n: 8, o: 64, i: 58, j: 60] = bf16(s[n, o, i, j])", "output y"},
+       {"contract { math: PRODUCT_TENSOR windows: 3 }",
+        "contract { math: PRODUCT_TENSOR windows: 3 tile_n: 128 turns: 4 }"}},
   };
 }
 

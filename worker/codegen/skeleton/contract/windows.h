@@ -55,6 +55,10 @@ struct WindowAxis {
   int64_t lower() const { return whole() ? 0 : -begin(); }
   int64_t step() const { return whole() ? 1 : stride; }  // rows from a place to the next
   int64_t steps() const { return taps / together; }
+  // Elements that so many places reach, with those outside of the image.
+  int64_t reach(int64_t of_places) const {
+    return (of_places - 1) * step() + apart * (taps - 1) + 1;
+  }
 };
 
 struct Windows {
@@ -64,6 +68,10 @@ struct Windows {
   int64_t batch = 1;  // groups of channels, each a product's
   OfB how = OfB::kWindows;
 
+  // An axis by its number from the innermost on; of one that there is not, one place and one tap.
+  WindowAxis axis(size_t from_last) const {
+    return from_last < axes.size() ? axes[axes.size() - 1 - from_last] : WindowAxis();
+  }
   int64_t inner() const;     // elements of a row that a product has
   int64_t unit() const;      // of them that a box brings: a step's or half of one
   int64_t group() const;     // from a product's elements to the next's
