@@ -26,6 +26,8 @@ constexpr double kNarrow = 0.01;  // an interval this wide, of the median, is na
 constexpr double kFirstFactor = 20, kFirstOfBaseline = 100;
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";
+// So many times as large errors, of answers of a few cases, are no larger.
+constexpr double kAlikeErrors = 1.05;
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
 
 Finding Against(v1::Verdict verdict, std::string reason) {
@@ -241,12 +243,20 @@ bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) const {
   return entry.missed.empty() && missed == met && missed >= std::max(1, wanted);
 }
 
+bool Judge::Strays(const Entry& entry, const Entry& other) {
+  return entry.strays > kStrays && other.strays < kKeepsTo * entry.strays &&
+         other.errors.rms <= kAlikeErrors * entry.errors.rms;
+}
+
 // Where chance has decided once, whoever is neither known to be nearer nor right wherever the other
 // one missed counts as right by chance: or alike ones, of which one was lucky with its cases, would
 // make each other slower step by step.
 double Judge::MayTake(const Entry& entry) const {
   if (IsAlike(entry, *incumbent_)) return 1;
-  if (!chance_ && !incumbent_->even && !entry.even) return 1;
+  if (!chance_ && !incumbent_->even && !entry.even) {
+    if (Strays(*incumbent_, entry)) return kByChance;
+    return Strays(entry, *incumbent_) ? 1 / kByChance : 1;
+  }
   const auto weight = [&](const Entry& e, const Entry& other) {
     return (e.nearer && !e.even) || MeetsWhereMissed(e, other) ? 1 : kByChance;
   };
@@ -371,6 +381,7 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.hashes[{bench, drawn.seed}] = finding->hashes;
     entry.nearer = entry.nearer || finding->nearer;
     entry.even = entry.even || finding->even;
+    entry.strays = std::max(entry.strays, finding->strays);
     if (finding->nearer || finding->even) entry.missed.insert({bench, drawn.seed});
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);
     Finding against = too_inaccurate(kOrdinaryRatio, "");

@@ -430,6 +430,39 @@ TEST_CASE("who is right by chance gives way to who misses nothing where it misse
   CHECK(again.verdict() == v1::SLOWER);
 }
 
+TEST_CASE("who nearly misses the tolerance gives way to who keeps to the reference") {
+  Court court({}, &MakeRough);
+  court.Open(RoughProblem(100000));
+  const auto verdict = [&](const std::string& error, int turns) {
+    return court.Evaluate({OffBy(100000, error, turns)});
+  };
+  const auto strays = verdict("sinf(i) + 0.1f * cosf(i)", 400);  // two thirds of the tolerance
+  INFO(strays.reason());
+  REQUIRE(strays.verdict() == v1::ACCEPTED);
+  CHECK_FALSE(strays.accuracy().even());
+  const auto same = verdict("sinf(i)", 400);
+  INFO(same.reason());
+  CHECK(same.verdict() == v1::ACCEPTED);  // no faster
+  const auto again = verdict("sinf(i) + 0.11f * cosf(i)", 390);
+  INFO(again.reason());
+  CHECK(again.verdict() == v1::SLOWER);
+  const auto quick = verdict("sinf(i) + 0.1f * cosf(i)", 0);
+  INFO(quick.reason());
+  CHECK(quick.verdict() == v1::ACCEPTED);  // by far
+}
+
+TEST_CASE("who strays from the reference to the truth gives way to nobody who is further from it") {
+  Court court({}, &MakeRough);
+  court.Open(RoughProblem(100000));
+  const auto verdict = [&](const std::string& error, int turns) {
+    return court.Evaluate({OffBy(100000, error, turns)});
+  };
+  REQUIRE(verdict("0.88f * sinf(i)", 400).verdict() == v1::ACCEPTED);
+  const auto same = verdict("sinf(i)", 400);
+  INFO(same.reason());
+  CHECK(same.verdict() == v1::SLOWER);
+}
+
 TEST_CASE("who has the larger of two largest errors is not said to be nearer to the truth") {
   Court court({}, &MakeRough);
   const auto is_even = [&](const std::string& fifth) {

@@ -44,6 +44,8 @@ struct Finding {
   // Elements missed the tolerance where the reference is as far from the truth: and the answer is
   // nearer to it by more than chance, or it is not.
   bool nearer = false, even = false;
+  // The largest difference from the reference of any output of floats, of the tolerance at its rms.
+  double strays = 0;
   std::vector<uint64_t> hashes;  // of answers, on data of the problem's own
   double seconds = 0;            // wall time of the run
 

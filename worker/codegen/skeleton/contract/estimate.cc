@@ -537,9 +537,11 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   } else {
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
     const bool of_image = form.windows && IsOnePass(form, knobs);
-    const WindowsTake& takes = of_image ? kImageTakes : kRowsTake;
+    const bool apart = !form.fills_sectors && IsOnePass(form, knobs);
+    const double main_takes = of_image ? kImageTakes.main : kRowsTake.main;
+    const WindowsTake& takes = of_image || apart ? kImageTakes : kRowsTake;
     const double moving = tile * sizeof(float) / pace.end_bytes_per_second *
-                          (takes.moving + (form.fills_sectors ? 0 : takes.apart));
+                          (takes.moving + (apart ? takes.apart : 0));
     // Of rows that are there.
     const Sides sides = SidesOf(form, knobs);
     const double there = std::min(1.0, static_cast<double>(sides.rows) / sides.tile_rows);
@@ -555,7 +557,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                                ? waves * (pace.meeting_seconds[knobs.split() > 2] +
                                           MeetingSeconds(knobs, pace, knobs.split()))
                                : 0;
-    const double main = steps * StepSeconds(form, knobs, pace, target) * takes.main;
+    const double main = steps * StepSeconds(form, knobs, pace, target) * main_takes;
     const bool turns = knobs.turns() == 2;
     double of_wave =
         turns ? std::max(main / kTurnsPart + pace.turn_seconds, (main + end) / 2) : main + end;
