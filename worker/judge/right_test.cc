@@ -432,9 +432,9 @@ TEST_CASE("who is right by chance gives way to who misses nothing where it misse
 
 TEST_CASE("who nearly misses the tolerance gives way to who keeps to the reference") {
   Court court({}, &MakeRough);
-  court.Open(RoughProblem(100000));
+  court.Open(RoughProblem(20000));
   const auto verdict = [&](const std::string& error, int turns) {
-    return court.Evaluate({OffBy(100000, error, turns)});
+    return court.Evaluate({OffBy(20000, error, turns)});
   };
   const auto strays = verdict("sinf(i) + 0.1f * cosf(i)", 400);  // two thirds of the tolerance
   INFO(strays.reason());
@@ -453,9 +453,9 @@ TEST_CASE("who nearly misses the tolerance gives way to who keeps to the referen
 
 TEST_CASE("who strays from the reference to the truth gives way to nobody who is further from it") {
   Court court({}, &MakeRough);
-  court.Open(RoughProblem(100000));
+  court.Open(RoughProblem(20000));
   const auto verdict = [&](const std::string& error, int turns) {
-    return court.Evaluate({OffBy(100000, error, turns)});
+    return court.Evaluate({OffBy(20000, error, turns)});
   };
   REQUIRE(verdict("0.88f * sinf(i)", 400).verdict() == v1::ACCEPTED);
   const auto same = verdict("sinf(i)", 400);

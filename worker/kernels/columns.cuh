@@ -1,9 +1,9 @@
 // Skeleton `columns`: reductions over outer axes while the contiguous axis stays. The full space is
 // (o, k, c): outer kept, reduced (K), and C contiguous columns.
 //
-// A block covers THREADS / THREAD_ROWS * V columns of one o. Thread row j takes k = j, j + THREAD_ROWS,
+// A block covers THREADS / THREAD_ROWS * V columns that follow each other, of one o and the next. Thread row j takes k = j, j + THREAD_ROWS,
 // ..., UNROLL of them in flight, and keeps its first REGISTER_VECTORS in registers from one stage to the
-// next. The thread rows meet in shared memory, one barrier a stage (two places take turns).
+// next, where a stage may leave in their place what it made of them. The thread rows meet in shared memory, one barrier a stage (two places take turns).
 // With SPLIT > 1 that many blocks share the reduced axis and leave partial results
 // [SPLIT][outer][C] for `columns_combine`.
 // chained<S>() says that a stage adds up floats: a long sum is then cut into chains (kChain).
@@ -72,7 +72,7 @@ struct ColumnPart {
   }
   // f(k, values) for each of the thread's k. With CHAINED also pause() after every kChain of them.
   template <bool CHAINED, class F, class P>
-  WS_DEVICE void each(const Column& column, F&& f, P&& pause) const {
+  WS_DEVICE void each(const Column& column, F&& f, P&& pause) {
     if (!inside) return;
     constexpr Index kStep = Index(C::kUnroll) * C::kThreadRows;
 #pragma unroll
@@ -101,8 +101,8 @@ struct ColumnPart {
   }
   // What the thread's elements of a stage give. `span`: of the reduced axis that all thread rows share.
   template <int S>
-  WS_DEVICE void accumulate(const Column& column, Index span, typename G::template Acc<S> (&acc)[V]) const {
-    auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(column, k, values, acc); };
+  WS_DEVICE void accumulate(const Column& column, Index span, typename G::template Acc<S> (&acc)[V]) {
+    auto take = [&](Index k, Vector& values) { g.template accumulate<S, V>(column, k, values, acc); };
 #pragma unroll
     for (int v = 0; v < V; ++v) acc[v] = g.template identity<S>();
     if (!G::template chained<S>() || span <= Index(C::kRegisters + 2 * kChain) * C::kThreadRows) {
@@ -192,20 +192,19 @@ WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K,
   using Index = typename G::Index;
   constexpr int V = C::V;
   constexpr Index kWidth = C::kThreadColumns * V;
-  const Index tiles = (columns + kWidth - 1) / kWidth;
-  const Index total = tiles * outer * C::kSplit;
+  const Index all = outer * columns, tiles = (all + kWidth - 1) / kWidth;
+  const Index total = tiles * C::kSplit;
   ColumnPart<G, C> part(g);
   for (Index job = block(); job < total; job += blocks()) {
     const Index tile = job % tiles;
-    const Index o = job / tiles % outer;
-    const Index split = C::kSplit > 1 ? job / tiles / outer : 0;
+    const Index split = C::kSplit > 1 ? job / tiles : 0;
     const Index span = (K + C::kSplit - 1) / C::kSplit;
     const int line = thread() / C::kThreadColumns;
-    const Index c = tile * kWidth + Index(thread() % C::kThreadColumns) * V;
-    part.inside = c < columns;
+    const Index of_all = tile * kWidth + Index(thread() % C::kThreadColumns) * V, o = of_all / columns, c = of_all % columns;
+    part.inside = of_all < all;
     part.first = split * span + line;
     part.K = (split + 1) * span < K ? (split + 1) * span : K;
-    auto column = g.template column<V>(o, part.inside ? c : 0);
+    auto column = g.template column<V>(part.inside ? o : 0, part.inside ? c : 0);
     part.load_kept(column);
     if constexpr (C::kSplit > 1) {
       typename G::template Acc<0> acc[V];
@@ -213,7 +212,7 @@ WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K,
       part.template meet<0>(acc);
       if (part.inside && line == 0) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) partial[(split * outer + o) * columns + c + v] = acc[v];
+        for (int v = 0; v < V; ++v) partial[split * all + of_all + v] = acc[v];
       }
     } else {
       column_stages<G, C, 0>(g, part, column);

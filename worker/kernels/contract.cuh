@@ -401,9 +401,9 @@ struct Contract {
   // Of shifts, COUNT units of a step from FROM on: each of A as it stays, and of what the step brought from its piece's first byte on.
   template <int FROM, int COUNT>
   WS_DEVICE void multiply_units(int rows, int step, int stage, float (&sums)[C::kTileN / 2], bool add) {
-    constexpr int kUnitBytes = C::kTileM * 32;   // of A: sixteen of K, in two times eight
+    constexpr int kUnitBytes = Window::kRowsThere * 32;   // of A: sixteen of K, in two times eight
     const auto word = [](int bytes) { return static_cast<unsigned long long>(bytes >> 4); };
-    const unsigned long long first_a = hopper::operand_of_eights(stays + rows * 1024, C::kTileM * 16) + word(step * Window::kUnits * kUnitBytes);
+    const unsigned long long first_a = hopper::operand_of_eights(stays + rows * 1024, Window::kRowsThere * 16) + word(step * Window::kUnits * kUnitBytes);
     const unsigned char* const at_b = steps + stage * kStepBytes;
 #pragma unroll
     for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
@@ -744,11 +744,12 @@ struct Contract {
     }
   }
 
-  // Where element (row, column) of a box is: rows that a warp writes at once meet different banks.
+  // Where element (row, column) of a box is: rows that a warp writes at once meet different banks, and halves of two rows, too.
   static WS_DEVICE constexpr int place_in_box(int row, int column) {
     if (C::kTurned) return column * 64 + (row ^ (column / 2 % 4 * 8));
     constexpr int kRowsOfBanks = kColumns < 32 ? 32 / kColumns : 1, kTurns = kColumns < 32 ? kColumns / 8 : 4;
-    return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
+    const int turn = row / kRowsOfBanks % kTurns;
+    return row * kColumns + (column ^ (kTurns == 4 ? turn % 2 * 16 + turn / 2 * 8 : turn * 8));
   }
 
   static constexpr bool kTotals = End::kDown || End::kAcross;   // what is finished is summed
@@ -760,6 +761,8 @@ struct Contract {
     static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
     static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
+    // Threads beside each other have lines of which what is written lies side by side.
+    static constexpr bool kPaired = C::Glue::kRowPairs && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
     // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
     static constexpr int kFree = (kRegistersMultiplying < 232 ? kRegistersMultiplying : 232) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
@@ -768,8 +771,8 @@ struct Contract {
     int first, line, at;
     WS_DEVICE Own() {
       first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
-      line = first / kInLine;
-      at = first % kInLine * End::kWidth;
+      line = kPaired ? first / 2 / kInLine * 2 + first % 2 : first / kInLine;
+      at = (kPaired ? first / 2 : first) % kInLine * End::kWidth;
     }
     // Lines of the box that are of the result, and whether a place of them is.
     static WS_DEVICE int inside(Tile tile, int first_column) {
@@ -1019,7 +1022,7 @@ struct Contract {
         box[place_in_box(place.row, place.column + 1)] = sums[from + 1];
       } else {
         // Of a tile's last box behind its columns there are none, and nobody reads them.
-        if (from < C::kTileN / 2) *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[from], sums[from + 1]);
+        if (from < C::kTileN / 2) hopper::store_pair(box + place_in_box(place.row, place.column), sums[from], sums[from + 1]);
       }
     }
   }

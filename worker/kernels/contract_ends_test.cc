@@ -9,7 +9,7 @@ namespace {
 
 struct Case {
   int m, n, tile_m, tile_n, width;
-  bool reads, down, across, pair = false;
+  bool reads, down, across, pair = false, row_pairs = false;
 };
 
 // y = s * r + 1 (or s + 1), all elements once, and the sums of what is stored. Of a pair s and r
@@ -25,7 +25,8 @@ struct G {
   static constexpr long long kBatch = 1, kM = )",
       c.m, ", kN = ", c.n, ", kK = 64;\n  static constexpr int kWidth = ", c.width,
       ", kRawEnd = ", c.reads ? c.width : 0, ";\n  static constexpr bool kPair = ", text(c.pair),
-      ", kTotalDown = ", text(c.down), ", kTotalAcross = ", text(c.across), R"(;
+      ", kRowPairs = ", text(c.row_pairs), ", kTotalDown = ", text(c.down),
+      ", kTotalAcross = ", text(c.across), R"(;
   const float* r;
   float* y;
   struct RawEnd { float x[)",
@@ -107,13 +108,18 @@ TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
       {70, 333, 64, 160, 1, false, false, false},
       {72, 150, 64, 96, 2, false, false, false, true},
       {100, 232, 128, 224, 4, false, false, false, true},
+      // Rows by pairs.
+      {100, 131, 64, 64, 1, true, false, false, false, true},
+      {130, 264, 128, 128, 2, false, false, false, false, true},
+      {64, 100, 64, 32, 4, true, false, false, false, true},
   };
   std::mt19937 random(7);
   std::uniform_int_distribution<int> whole(-8, 8);  // all sums are exact
   for (const Case& c : cases) {
     INFO(c.m << " x " << c.n << " in " << c.tile_m << " x " << c.tile_n << " by " << c.width
              << (c.reads ? ", reads" : "") << (c.down ? ", down" : "")
-             << (c.across ? ", across" : "") << (c.pair ? ", a pair" : ""));
+             << (c.across ? ", across" : "") << (c.pair ? ", a pair" : "")
+             << (c.row_pairs ? ", rows by pairs" : ""));
     const int down = (c.m + 63) / 64;
     const int across = (c.n + c.tile_n - 1) / c.tile_n * (c.tile_n >= 64 ? 2 : 1);
     device::PlanBuilder builder(SourceOf(c));

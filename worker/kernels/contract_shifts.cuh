@@ -14,13 +14,14 @@ namespace ws {
 // What there is of it where windows are none of these.
 struct NoShifts {
   static constexpr bool kShifts = false;
-  static constexpr int kOfSteps = 0, kStepBytes = 0, kResidentBytes = 0, kZeroBytes = 0, kTiles = 0;
+  static constexpr int kOfSteps = 0, kStepBytes = 0, kRowsThere = 0, kResidentBytes = 0, kZeroBytes = 0, kTiles = 0;
 };
 
-// Of a Window (contract_windows.cuh) whose rows have the channels of one tap, in PARTS, by tiles of TILE_M x TILE_N. K is multiplied
+// Of a Window (contract_windows.cuh) whose rows have the channels of one tap, in PARTS, by tiles of TILE_M x TILE_N, of whose rows
+// ROWS are there, whole eights (behind them a product reads what follows, and makes sums that nobody finishes). K is multiplied
 // in steps: of each tap along the outermost axis and of each sixteen channels (eight, where there are no more) all taps of a plane;
 // a unit is the sixteen elements of K that one product takes, of a tap all or of two taps eight channels each.
-template <class Of, int PARTS, int TILE_M, int TILE_N, int PITCH>
+template <class Of, int PARTS, int TILE_M, int TILE_N, int PITCH, int ROWS = TILE_M>
 struct Shifts {
   static constexpr bool kShifts = true;
   using W = typename Of::W;
@@ -43,7 +44,8 @@ struct Shifts {
   static constexpr int kWhole = (TILE_N + kDown * (H::kTaps - 1) + kAcross + 7) / 8 * 8, kLine = (TILE_N + kAcross + 7) / 8 * 8;
   static constexpr int kSegments = H::kTaps * kLine < kWhole ? H::kTaps : 1, kSegment = kSegments > 1 ? kLine : kWhole;
   static constexpr int kPlaneBytes = kSegments * kSegment * 16, kPartBytes = kOfStep * kPlaneBytes, kStepBytes = PARTS * kPartBytes;
-  static constexpr int kResidentBytes = PARTS * kDepth * TILE_M * 2;   // what windows are multiplied with, of a tile's rows
+  static_assert(ROWS % 8 == 0 && ROWS <= TILE_M && (ROWS == TILE_M || TILE_M == 64), "whole eights of rows");
+  static constexpr int kRowsThere = ROWS, kResidentBytes = PARTS * kDepth * ROWS * 2;   // what windows are multiplied with, of a tile's rows
   static constexpr int kZeroBytes = kOdd ? TILE_N * 16 : 0;
   // Tiles of a plane, whose windows begin before its last lines.
   static constexpr int kTilesOfSlice = ((H::kPlaces - 1) * PITCH + W::kPlaces + TILE_N - 1) / TILE_N;
@@ -76,10 +78,10 @@ struct Shifts {
     if (piece >= kPieces || channel >= kChannels) return -1;
     return (step / kGroups * H::kTaps * W::kTaps + tap) * kChannels + channel;
   }
-  // Where element `at` of row m is in what windows are multiplied with, [tile][part][eight of K][row of the tile][8].
+  // Where element `at` of row m is in what windows are multiplied with, [tile][part][eight of K][row that is there][8].
   template <int>
   static WS_DEVICE constexpr long long at_weight(long long, long long m, long long, int part, int at) {
-    return ((m / TILE_M * PARTS + part) * (kDepth / 8) + at / 8) * (TILE_M * 8) + m % TILE_M * 8 + at % 8;
+    return ((m / TILE_M * PARTS + part) * (kDepth / 8) + at / 8) * (ROWS * 8) + m % TILE_M * 8 + at % 8;
   }
 
   struct Place {

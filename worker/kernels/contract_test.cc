@@ -78,6 +78,23 @@ __device__ constexpr bool shifts_find_elements(int places, int k) {
   }
   return found == places;
 }
+// Each element of the first tiles' rows that are there has a place of its own, and a tile's are all of what stays of it.
+template <class S, int ROWS, int TILE_M, int PARTS>
+__device__ constexpr bool weights_have_places() {
+  constexpr int kOfTile = S::kResidentBytes / 2;
+  bool taken[kOfTile] = {};
+  for (int row = 0; row < ROWS; ++row) {
+    for (int part = 0; part < PARTS; ++part) {
+      for (int at = 0; at < S::kDepth; ++at) {
+        const long long place = S::template at_weight<PARTS>(0, row, 0, part, at);
+        if (place < 0 || place >= kOfTile || taken[place] || S::template at_weight<PARTS>(0, row + TILE_M, 0, part, at) != place + kOfTile)
+          return false;
+        taken[place] = true;
+      }
+    }
+  }
+  return kOfTile == ROWS * PARTS * S::kDepth;
+}
 using Line = ws::WindowAxis<1, 1, 1, 1, 1, 0, 1>;
 // Ten channels, two images of 4 x 6 windows of 3 x 3, padded to the left and above, lines of eight places; three volumes of
 // 2 x 3 x 3 windows of 2 x 2 x 2, whose taps are two apart along the outermost axis, of one channel; three channels, 5 x 70 windows
@@ -87,6 +104,9 @@ using Volumes = ws::Window<5, ws::WindowAxis<2, 2, 1, 1, 2, 0, 4>, ws::WindowAxi
 using Apart = ws::Window<4, Line, ws::WindowAxis<5, 2, 1, 1, 3, 0, 8>, ws::WindowAxis<70, 2, 1, 1, 4, 0, 74>, 1, 3, 8, 0>;
 static_assert(shifts_find_elements<ws::Shifts<Flat, 2, 64, 64, 8>, 64>(2 * 4 * 6, 90));
 static_assert(shifts_find_elements<ws::Shifts<Volumes, 1, 64, 64, 4>, 64>(3 * 2 * 3 * 3, 8));
+static_assert(shifts_find_elements<ws::Shifts<Volumes, 1, 64, 64, 4, 24>, 64>(3 * 2 * 3 * 3, 8));
+static_assert(weights_have_places<ws::Shifts<Volumes, 2, 64, 64, 4, 24>, 24, 64, 2>() &&
+              weights_have_places<ws::Shifts<Volumes, 1, 128, 64, 4>, 128, 128, 1>());
 using InSegments = ws::Shifts<Apart, 1, 64, 64, 74>;
 static_assert(InSegments::kSegments == 2 && InSegments::kOdd == false);
 static_assert(shifts_find_elements<InSegments, 64>(5 * 70, 12));
@@ -118,7 +138,7 @@ static_assert(pairs_take_two_turns());
 // Sums on their way to their finish: each element of a box has a place of its own, and pairs that half a
 // warp writes (4 rows by 4 pairs of 8 bytes) meet each bank once.
 struct AllWanted {
-  static constexpr bool kPair = false, kTotalDown = false, kTotalAcross = false;
+  static constexpr bool kPair = false, kRowPairs = false, kTotalDown = false, kTotalAcross = false;
   static __device__ bool wanted(int, int, int, int) { return true; }
 };
 struct Config {

@@ -20,6 +20,16 @@ WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(
 WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p)); }
 #endif
 
+// Two floats to 8 bytes of shared memory, in one access though the compiler sees neighbours apart. In order with what it does
+// with memory itself.
+WS_DEVICE void store_pair(float* p, float first, float second) {
+#ifndef WS_HOST
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared_address(p)), "f"(first), "f"(second) : "memory");
+#else
+  p[0] = first, p[1] = second;
+#endif
+}
+
 // ---- barriers
 
 // A word of shared memory in phases, each of which ends when so many have arrived and so many bytes have come.

@@ -20,7 +20,8 @@ bool IsAligned(const Index& index, const Frame& frame) {
   return frame.width == 1 || index.Without(frame.lane).multiple() % frame.width == 0;
 }
 
-// Loads of the stages along the reduced axis that one access brings for all lanes.
+// Loads of the stages along the reduced axis that one access brings for all lanes. Not those that
+// are the same for all columns: they are in the cache, and a thread's registers are for others.
 std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
   const Frame& frame = kernel.frame;
   std::vector<ValuePtr> values, streams;
@@ -29,7 +30,9 @@ std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
   for (ValuePtr load : kernel.values->Closure(values)) {
     if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
       continue;
-    if ((load->variables & ~known) != 0 || (load->variables & BitOf(frame.k)) == 0) continue;
+    if ((load->variables & ~known) != 0 || (load->variables & BitOf(frame.k)) == 0 ||
+        (load->variables & frame.row_variables) == 0)
+      continue;
     if (!IsContiguous(load->index, frame) || !IsAligned(load->index, frame) ||
         !FitsVector(load->type, frame.width))
       continue;
@@ -61,8 +64,10 @@ struct Parts {
   std::string values, accs, statics;
 };
 
+// `keeps`: all of a column stays in registers between passes.
 absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel, int64_t split,
-                               const std::vector<Parameter>& parameters, std::string& index_type) {
+                               bool keeps, const std::vector<Parameter>& parameters,
+                               std::string& index_type) {
   RowMembers members;
   StagedGlue glue(context, kernel, parameters, "column", split, members);
   if (absl::Status status = glue.Prepare(); !status.ok()) return status;
@@ -78,6 +83,7 @@ absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel
                     ToRegister(streams[i]->type, StrCat("values.s", i, "[", LaneName(frame), "]")));
     values.Line(StrCat(StorageType(streams[i]->type), " s", i, "[", frame.width, "];"));
   }
+  if (keeps) glue.HoldValues();
   parts.values = values.str();
   parts.load = glue.LoadBody(streams);
   for (int s = 0; s < context.domain->stages; ++s)
@@ -151,11 +157,14 @@ absl::Status WriteColumns(const Analysis& group, const Domain& domain, const v1:
   if (!narrow.ok()) return narrow.status();
   const std::vector<Parameter> parameters = ParametersOf(context, {&*wide, &*narrow});
   std::string index_type;
-  auto main = Generate(context, *wide, split, parameters, index_type);
+  const v1::ColumnsKnobs& columns = resolved.columns();
+  const bool keeps =
+      int64_t{columns.register_vectors()} * columns.thread_rows() >= domain.reduced();
+  auto main = Generate(context, *wide, split, keeps, parameters, index_type);
   if (!main.ok()) return main.status();
   Parts single;
   if (both) {
-    auto parts = Generate(context, *narrow, split, parameters, index_type);
+    auto parts = Generate(context, *narrow, split, /*keeps=*/false, parameters, index_type);
     if (!parts.ok()) return parts.status();
     single = *parts;
   }
@@ -201,7 +210,7 @@ absl::Status WriteColumns(const Analysis& group, const Domain& domain, const v1:
   text.Append(main->statics);
   text.Line("template <int S, int V>");
   text.Open(
-      "WS_DEVICE void accumulate(const Column<V>& column, Index k, const Values<V>& values, Acc<S> "
+      "WS_DEVICE void accumulate(const Column<V>& column, Index k, Values<V>& values, Acc<S> "
       "(&acc)[V]) const {");
   for (int s = 0; s < domain.stages; ++s) {
     text.Open(StrCat("if constexpr (S == ", s, ") {"));
@@ -357,7 +366,7 @@ class Columns : public Skeleton {
   static int64_t GridOf(const ColumnsForm& form, const v1::ColumnsKnobs& columns,
                         const Target& target) {
     const int64_t across = int64_t{columns.block_threads()} / columns.thread_rows() * form.width;
-    const int64_t jobs = CeilDiv(form.sizes.columns, across) * form.sizes.outer * columns.split();
+    const int64_t jobs = CeilDiv(form.sizes.columns * form.sizes.outer, across) * columns.split();
     const int64_t resident = int64_t{columns.blocks_per_sm()} * target.sm_count;
     return resident > 0 ? std::min(jobs, resident) : jobs;
   }

@@ -153,8 +153,8 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
         PowerOfTwoAtLeast(std::clamp<int64_t>(times * 64 / slot, 1, times * kMostInFlight))));
   }
   const int threads = columns.block_threads();
-  const int64_t tiles =
-      form.sizes.outer * CeilDiv(form.sizes.columns, std::max(1, threads / rows) * form.width);
+  const int64_t tiles = CeilDiv(form.sizes.outer * form.sizes.columns,
+                                int64_t{std::max(1, threads / rows)} * form.width);
   if (columns.split() == 0) {
     int64_t split = 1;
     if (work == Work::kTall) {
@@ -252,7 +252,7 @@ std::vector<Layout> ColumnsLayouts(const Domain& domain, const ColumnsForm& form
       // A block whose columns nobody has is a block that idles.
       const int64_t covered = int64_t{block} / rows * form.width;
       if (covered > 2 * PowerOfTwoAtLeast(columns) || rows > domain.reduced()) continue;
-      const int64_t blocks = CeilDiv(columns, covered) * form.sizes.outer;
+      const int64_t blocks = CeilDiv(columns * form.sizes.outer, covered);
       const double fills = blocks >= 2 * target.sm_count ? 1.0 : 0.4;
       AddLayout(block, rows, 1, 0, 0.12 * fills, layouts);
       if (passes) {

@@ -144,6 +144,7 @@ struct ShiftsShape {
   int64_t pitch = 0, eights = 0;  // places of a line; planes of an image
   int64_t steps = 0, units = 0;   // of K: steps, and products of 16 of a step
   bool odd = false;               // whether half of a step's last product is zeros
+  int64_t rows = 0;               // of a tile that are there, in whole eights
   int64_t step_bytes = 0, resident_bytes = 0, zero_bytes = 0;
   int64_t tiles = 0;   // of columns
   int64_t places = 0;  // of all planes, with those that are zero

@@ -120,6 +120,22 @@ bool LieBeside(const Index& place, const Variable& variable, int64_t size) {
   });
 }
 
+// Whether each root's elements of rows 2i and 2i + 1 lie side by side: remainders of a transposed
+// convolution. `kernel`: of single elements.
+bool PairsRows(const Kernel& kernel, const ContractForm& form) {
+  const Frame& frame = kernel.frame;
+  const Index upper = Index::Of(kernel.values->NewVariable("pair", {0, form.m / 2 - 1})) * 2;
+  std::vector<Index> by(kMaxVariables);
+  for (const Variable& same : {frame.outer, frame.column}) by[same.id] = Index::Of(same);
+  return std::all_of(kernel.roots.begin(), kernel.roots.end(), [&](const Kernel::Root& root) {
+    by[frame.row.id] = upper;
+    const Index first = Substitute(root.address, by);
+    by[frame.row.id] = upper + 1;
+    const Index apart = Substitute(root.address, by) - first;
+    return apart.is_constant() && apart.constant() == 1;
+  });
+}
+
 // Neighbours along a variable that find the same element there: of x[i / 128] 128.
 double SameAlong(const Index& index, const Variable& variable) {
   if (index.CoefficientOf(variable) != 0) return 1;
@@ -378,6 +394,7 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     form.fills_sectors = form.fills_sectors && LieBeside(root.address, kernel->frame.column,
                                                          graph::SizeOf(root.value->type));
   }
+  form.row_pairs = !form.fills_sectors && form.m % 2 == 0 && PairsRows(*kernel, form);
   std::vector<ValuePtr> ends;
   for (const Kernel::Root& root : kernel->roots) ends.push_back(root.value);
   form.own_bytes = 0;

@@ -83,6 +83,7 @@ struct ContractForm {
   std::array<bool, 2> constant{};
   double scattered = 0;       // bytes moved for a sum beyond those that are written of it
   bool fills_sectors = true;  // whether neighbours along N that are written fill sectors together
+  bool row_pairs = false;     // or else rows 2i and 2i + 1 are written side by side
   int64_t own_bytes = 0;      // that its end reads of a sum's own, or of its row's
   double end_steps = 0;       // simple operations that are made of a sum
 

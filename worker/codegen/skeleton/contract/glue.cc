@@ -312,7 +312,8 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Line(StrCat("static constexpr int kWidthA = ", widths.a.width,
                    ", kWidthB = ", widths.b.width, ", kWidth = ", widths.finish, ";"));
   text.Line(StrCat("static constexpr bool kAlongM = ", Bool(widths.a.along_rows),
-                   ", kAlongN = ", Bool(widths.b.along_rows), ", kPair = ", Bool(form.pair), ";"));
+                   ", kAlongN = ", Bool(widths.b.along_rows), ", kPair = ", Bool(form.pair),
+                   ", kRowPairs = ", Bool(form.row_pairs), ";"));
   const auto sums_over = [&](bool rows) {
     return std::any_of(form.end_sums.begin(), form.end_sums.end(),
                        [&](const EndSum& sum) { return sum.over_rows == rows; });

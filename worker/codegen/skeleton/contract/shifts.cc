@@ -56,7 +56,11 @@ ShiftsShape ShiftsOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const int64_t segment =
       std::min(eights(columns + down + across), h.taps * eights(columns + across));
   shape.step_bytes = parts * of_step * segment * kPieceBytes;
-  shape.resident_bytes = parts * shape.steps * shape.units * kOfProduct * knobs.tile_m() * 2;
+  // Two groups' rows of a tile are apart.
+  shape.rows = knobs.tile_m() > kGroupRows
+                   ? knobs.tile_m()
+                   : std::min<int64_t>(knobs.tile_m(), CeilDiv(form.m, kEight) * kEight);
+  shape.resident_bytes = parts * shape.steps * shape.units * kOfProduct * shape.rows * 2;
   shape.zero_bytes = shape.odd ? columns * kPieceBytes : 0;
   const int64_t slices = windows.image_count * d.places;
   shape.tiles = slices * CeilDiv((h.places - 1) * shape.pitch + w.places, columns);

@@ -414,8 +414,9 @@ std::string WindowText(const ContractForm& form, const v1::ContractKnobs& knobs)
              windows.image_count, ", ", windows.channel_count, ", ", windows.line(), ", ",
              windows.batch > 1 ? windows.group() : 0, ">");
   if (!IsShifts(form)) return text;
+  const ShiftsShape shape = ShiftsOf(form, knobs);
   return StrCat("ws::Shifts<", text, ", ", PartsOf(knobs.math()), ", ", knobs.tile_m(), ", ",
-                knobs.tile_n(), ", ", ShiftsOf(form, knobs).pitch, ">");
+                knobs.tile_n(), ", ", shape.pitch, ", ", shape.rows, ">");
 }
 
 }  // namespace warpsmith::codegen

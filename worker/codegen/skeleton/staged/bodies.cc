@@ -120,6 +120,33 @@ std::string StagedGlue::AccumulateBody(int stage, bool joined) {
 
 std::string StagedGlue::EmitBody() { return WritesAtOnce() ? "" : StoreBody(); }
 
+ValuePtr StagedGlue::HeldOf(int stage) const {
+  if (!holds_ || streams_.empty() || stages_[stage].size() != 1) return nullptr;
+  const StageReduce& s = stages_[stage][0];
+  const ValuePtr value = s.reduce->value;
+  if (IsIndexed(s.reduction) || s.reduction.online || value->kind == Value::Kind::kLoad ||
+      value->type != graph::DType::kF32 || streams_[0].first->type != graph::DType::kF32)
+    return nullptr;
+  std::vector<ValuePtr> later = TotalValues();
+  for (size_t next = stage + 1; next < stages_.size(); ++next) {
+    const std::vector<ValuePtr> values = StageValues(static_cast<int>(next));
+    later.insert(later.end(), values.begin(), values.end());
+  }
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.level == Level::kPoints) later.push_back(root.value);
+  }
+  const std::vector<ValuePtr> needed =
+      kernel_.values->Closure(later, [&](ValuePtr known) { return known == value; });
+  bool needs = false;
+  for (ValuePtr one : needed) {
+    needs = needs || one == value;
+    for (const auto& [stream, element] : streams_) {
+      if (one == stream) return nullptr;
+    }
+  }
+  return needs ? value : nullptr;
+}
+
 std::string StagedGlue::ReduceBody(int stage, bool joined) {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
@@ -127,13 +154,15 @@ std::string StagedGlue::ReduceBody(int stage, bool joined) {
   const std::vector<ValuePtr> targets = StageValues(stage);
   ReadElement(emitter, targets);
   const std::vector<StageReduce>& reduces = stages_[stage];
+  const ValuePtr held = HeldOf(stage);
   if (columns() || frame.width == 1) {
     OpenLanes(emitter, frame);
     for (const StageReduce& s : reduces) {
       const std::string acc = StrCat(Acc(), s.prefix);
       const bool indexed = IsIndexed(s.reduction);
-      const std::string value = indexed || s.reduction.online ? emitter.Name(s.reduce->value)
-                                                              : emitter.Use(s.reduce->value);
+      const std::string value = indexed || s.reduction.online || held != nullptr
+                                    ? emitter.Name(s.reduce->value)
+                                    : emitter.Use(s.reduce->value);
       std::vector<std::string> positions;
       if (indexed) {
         positions.push_back(PositionOf(emitter, *s.reduce, s.reduction));
@@ -142,8 +171,10 @@ std::string StagedGlue::ReduceBody(int stage, bool joined) {
       for (const std::string& line : deviates ? Deviate(acc, {emitter.Name(s.reduce->value)})
                                               : Accumulate(s.reduction, acc, {value}, positions))
         emitter.Line(line);
+      if (held != nullptr) emitter.Line(StrCat(streams_[0].second, " = ", value, ";"));
     }
     CloseLanes(emitter, frame);
+    if (held != nullptr) streams_ = {{held, streams_[0].second}};
     return WithLocals(emitter.Finish(), element_.index_type);
   }
   // Lanes run along the row: all values first, then each reduce takes them together.

@@ -77,6 +77,10 @@ class StagedGlue {
   void BindStream(ValuePtr stream, const std::string& element) {
     streams_.push_back({stream, element});
   }
+  // Streams' elements stay from one pass to the next, and may be written: of a stage whose value is
+  // all that later passes need of them (what is exponentiated, then its exponential) AccumulateBody
+  // leaves it in the first stream's place, and bodies asked for behind it read it there.
+  void HoldValues() { holds_ = true; }
   // Results of the scan are those of the array `result`, an element a lane.
   void BindScan(const Reduction& reduction) { scan_ = reduction; }
   // Whether a position whose lanes are neighbours allows one access.
@@ -126,6 +130,8 @@ class StagedGlue {
                         const std::function<std::string(ValuePtr load)>& bring,
                         const std::function<std::string(int lane)>& place);
   std::string ReduceBody(int stage, bool joined);
+  // The value of a stage that is to be held; nullptr.
+  ValuePtr HeldOf(int stage) const;
   std::string StoreBody();
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
@@ -166,6 +172,7 @@ class StagedGlue {
   std::vector<StageReduce> totals_;
   std::vector<std::vector<CentredSquares>> centred_;  // of the stage after; empty: meets alone
   std::vector<std::pair<ValuePtr, std::string>> streams_;
+  bool holds_ = false;
   std::optional<Reduction> scan_;
   std::function<bool(const Index&)> aligned_;
   std::map<int, int> forms_;  // by the value's id
