@@ -71,7 +71,11 @@ struct Contract {
   static constexpr int kEndBoxes = (C::kTileN + kColumns - 1) / kColumns;   // of a tile's end; the last may have fewer columns
   static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
-  static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
+  // Of a group; behind what an end keeps of a tile, where a block's tiles are of the same rows, what rows have of their own.
+  static constexpr bool kKeepsRows = kShifts && End::kRawRow > 0;
+  static constexpr int kRawOwn = kKeepsRows ? End::kRaw - End::kRawRow : End::kRaw;   // words that are read for a line of a tile
+  static constexpr int kKeptOfTile = End::template kKept<C::kTileN> * sizeof(float);
+  static constexpr int kKeptBytes = kKeptOfTile + (kKeepsRows ? (C::kTileM * End::kRawRow * 4 + 15) / 16 * 16 : 0);
   static constexpr int kSharedBytes = 1024 + Window::kResidentBytes + C::kStages * kStepBytes + Window::kZeroBytes + kGroups * (kBoxBytes + kKeptBytes) +
                                       (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
@@ -647,6 +651,7 @@ struct Contract {
 #pragma unroll
         for (int rows = 0; rows < kEach; ++rows)
           begun[rows] = end.template begin<C::kTileN>(0, tile_at(first_at()).m + rows * 64, 0, threadIdx.x % 128);
+        keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
       }
     }
     for (int at = first_at(); at < kTiles; at = next_at(at), turn = turn + 1 == kGroups ? 0 : turn + 1) {
@@ -761,12 +766,13 @@ struct Contract {
     static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
     static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
-    // Threads beside each other have lines of which what is written lies side by side.
-    static constexpr bool kPaired = C::Glue::kRowPairs && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
+    // Threads beside each other have lines of which what is written lies side by side, where each has one column of them: of two,
+    // a store would have half of what lies there.
+    static constexpr bool kPaired = C::Glue::kRowPairs && End::kWidth == 1 && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
     // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
     static constexpr int kFree = (kRegistersMultiplying < 232 ? kRegistersMultiplying : 232) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
-    static constexpr int kFit = End::kRaw > 0 && kSpare > 0 ? kSpare / (End::kRaw > 0 ? End::kRaw : 1) : 0;
+    static constexpr int kFit = kRawOwn > 0 && kSpare > 0 ? kSpare / (kRawOwn > 0 ? kRawOwn : 1) : 0;
     static constexpr int kAhead = kFit >= kOwn ? kOwn : kFit >= 4 && kOwn % 4 == 0 ? 4 : 0;
     int first, line, at;
     WS_DEVICE Own() {
@@ -786,7 +792,7 @@ struct Contract {
   template <bool MEET>
   struct Raws { typename End::Raw of[Own<MEET>::kAhead > 0 ? Own<MEET>::kAhead : 1]; };
   // Where there are registers for it all lines of a box are read while the one before it is finished, of the next tile's too.
-  static constexpr int kRaws = Own<false>::kOwn * End::kRaw, kRegistersFree = kRegistersMultiplying - 72;
+  static constexpr int kRaws = Own<false>::kOwn * kRawOwn, kRegistersFree = kRegistersMultiplying - 72;
   static constexpr bool kBoxAhead = !kMeets && !C::kInline && kRaws > 0 && Own<false>::kAhead == Own<false>::kOwn &&
                                     kEach * C::kTileN / 2 * (C::kRun > 0 ? 2 : 1) + kRaws <= kRegistersFree &&
                                     kEach * C::kTileN / 2 + 2 * kRaws <= kRegistersFree;
@@ -803,7 +809,28 @@ struct Contract {
 
   static WS_DEVICE void read_end(const End& end, Tile tile, int first_column, int line, int at, typename End::Raw& raw) {
     const int column = first_column + (C::kTurned ? line : at);
-    end.read(tile.batch, tile.m + (C::kTurned ? at : line), kShifts ? column_of(tile, column) : tile.n + column, raw);
+    if constexpr (kKeepsRows) {
+      if constexpr (kRawOwn > 0) end.read_own(tile.batch, tile.m + line, column_of(tile, column), raw);
+    } else {
+      end.read(tile.batch, tile.m + (C::kTurned ? at : line), kShifts ? column_of(tile, column) : tile.n + column, raw);
+    }
+  }
+  // What rows of a block's tiles have of their own, behind what the group's end keeps: put there, and of a tile's row with the rest.
+  WS_DEVICE void keep_rows(const End& end, float* kept) const {
+    if constexpr (kKeepsRows) {
+      auto* const rows = reinterpret_cast<typename End::RawRow*>(kept + kKeptOfTile / sizeof(float));
+      static_assert(sizeof(*rows) <= End::kRawRow * 4, "words");
+      const int m = tile_at(first_at()).m;
+      for (int row = threadIdx.x % 128; row < C::kTileM; row += 128) {
+        if (m + row < C::kM) end.read_row(0, m + row, rows[row]);
+      }
+    }
+  }
+  static WS_DEVICE typename End::Raw with_row(const float* kept, Tile tile, int row, const typename End::Raw& raw) {
+    typename End::Raw all = raw;
+    if constexpr (kKeepsRows)
+      static_cast<typename End::RawRow&>(all) = reinterpret_cast<const typename End::RawRow*>(kept + kKeptOfTile / sizeof(float))[tile.m % C::kTileM + row];
+    return all;
   }
   // Reads for the thread's lines from number `from` on; instead of those that are not of the result its first one again.
   template <bool MEET>
@@ -850,7 +877,8 @@ struct Contract {
           for (int rank = 1; MEET && rank < kMeeting; ++rank) done[of * W + v] += parts[rank][v];
         }
       }
-      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
+      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part,
+                                   with_row(kept, tile, row, raw), done);
     };
     const auto read_and_finish = [&](int line, int at, const typename End::template Place<W>& place) {
       typename End::Raw raw;

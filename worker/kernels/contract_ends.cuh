@@ -25,9 +25,12 @@ struct WholeSums : KeepsNothing {
   const G& g;
   const EndTotals left;
   WS_DEVICE WholeSums(const G& g, EndTotals left) : g(g), left(left) {}
-  static constexpr int kRaw = G::kRawEnd;
+  static constexpr int kRaw = G::kRawEnd, kRawRow = G::kRawRow;
   using Raw = typename G::RawEnd;
+  using RawRow = typename G::RawRow;
   WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
+  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { g.load_row(batch, m, raw); }
+  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { g.load_own(batch, m, n, raw); }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw,
                         const float (&sums)[G::kPair ? 2 * W : W]) const {
@@ -40,7 +43,7 @@ struct WholeSums : KeepsNothing {
 };
 template <class G>
 struct PartialSums : KeepsNothing {
-  static constexpr int kWidth = G::kWidth, kRaw = 0;
+  static constexpr int kWidth = G::kWidth, kRaw = 0, kRawRow = 0;
   float* partial;
   WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
   struct Raw {};
@@ -55,8 +58,9 @@ struct PartialSums : KeepsNothing {
 template <class G, bool ONE>
 struct WholeSums<Scaled<G, false, ONE>> {
   static constexpr bool kLooks = true, kDown = false, kAcross = false;
-  static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd;
+  static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd, kRawRow = G::kRawRow;
   using Raw = typename G::RawEnd;
+  using RawRow = typename G::RawRow;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
     float row, columns[2];
@@ -95,6 +99,8 @@ struct WholeSums<Scaled<G, false, ONE>> {
     return place;
   }
   WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
+  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { g.load_row(batch, m, raw); }
+  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { g.load_own(batch, m, n, raw); }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int, const Raw& raw,
                         const float (&sums)[W]) const {
@@ -114,7 +120,7 @@ struct WholeSums<Scaled<G, false, ONE>> {
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
   static constexpr bool kLooks = true, kDown = false, kAcross = false;
-  static constexpr int kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd;
+  static constexpr int kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd, kRawRow = 0;
   using Raw = typename G::RawEnd;
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;

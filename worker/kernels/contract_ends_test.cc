@@ -24,11 +24,12 @@ struct G {
   using Sum = float;
   static constexpr long long kBatch = 1, kM = )",
       c.m, ", kN = ", c.n, ", kK = 64;\n  static constexpr int kWidth = ", c.width,
-      ", kRawEnd = ", c.reads ? c.width : 0, ";\n  static constexpr bool kPair = ", text(c.pair),
+      ", kRawRow = 0, kRawEnd = ", c.reads ? c.width : 0, ";\n  static constexpr bool kPair = ", text(c.pair),
       ", kRowPairs = ", text(c.row_pairs), ", kTotalDown = ", text(c.down),
       ", kTotalAcross = ", text(c.across), R"(;
   const float* r;
   float* y;
+  struct RawRow {};
   struct RawEnd { float x[)",
       c.width, R"(]; };
   WS_DEVICE void load_end(int, int m, int n, RawEnd& raw) const {)",

@@ -12,7 +12,8 @@
 //   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK
 //   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
 //   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N. It is load_end(b, m, n, raw), what it reads that
-//   a row has of its own, a RawEnd of kRawEnd words, and finish<kWidth>(b, m, n, raw, sums)
+//   a row has of its own, a RawEnd of kRawEnd words, and finish<kWidth>(b, m, n, raw, sums); load_end is load_row(b, m, raw), of the
+//   RawRow of kRawRow words in it that all of a row has alike, and load_own(b, m, n, raw)
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
 //   kPair: there are two products of A, the other with second<kWidthB>(b, n, k, x) for B. Half of a tile's columns are one's, half
 //   the other's, of the same N; finish takes kWidth sums of the first and then as many of the second

@@ -23,7 +23,6 @@ constexpr int64_t kFewOfPair = 16;
 // K and sums of a product, many of which are a batch, from which on it is worth a tile.
 constexpr int64_t kLeastDepth = 16, kLeastSums = 256;
 constexpr int kWidestAccess = 16;  // bytes
-constexpr int kOfPairedRows = 1;   // columns of either that a thread finishes together
 // What is summed where tiles are finished takes as long as to read it, in fp32, at so many times
 // the memory's rate: believed, of 5 us for 16.8 million elements of an H200 with the kernel behind
 // it.
@@ -275,8 +274,6 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
   const bool is_few = knobs.math() == v1::PRODUCT_FEW;
   int columns = is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16 / form.of());
   while (columns > 1 && !IsPowerOfTwo(columns)) --columns;
-  // Of pairs of rows a warp's threads write what lies side by side, each one element at a time.
-  if (form.row_pairs) columns = std::min(columns, kOfPairedRows);
   const int step = is_few ? knobs.run() : 0;
   const bool along_k = knobs.math() == v1::PRODUCT_FP8;
   // Bytes of an element as operands are written out.

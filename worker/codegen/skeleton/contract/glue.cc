@@ -54,10 +54,10 @@ struct ReadAhead {
   int words = 0;                                         // of 4 bytes
   std::vector<std::pair<ValuePtr, std::string>> values;  // loads, and what they are afterwards
 };
-// `of`: which loads.
+// `of`: which loads; their members begin with `prefix`.
 ReadAhead ReadAheadOf(const Dialect& dialect, const Kernel& kernel,
                       const std::vector<ValuePtr>& values, uint64_t known,
-                      const std::function<bool(ValuePtr)>& of) {
+                      const std::function<bool(ValuePtr)>& of, const std::string& prefix = "w") {
   const Frame& frame = kernel.frame;
   Emitter load(dialect, known);
   Text members;
@@ -72,7 +72,7 @@ ReadAhead ReadAheadOf(const Dialect& dialect, const Kernel& kernel,
     if (vector && (!IsContiguous(value->index, frame) || !IsEven(value, base, frame.width) ||
                    !FitsAccesses(value->type, frame.width)))
       continue;
-    const std::string name = StrCat("w", ahead.values.size()), raw = StrCat("raw.", name);
+    const std::string name = StrCat(prefix, ahead.values.size()), raw = StrCat("raw.", name);
     const int64_t bytes = graph::SizeOf(value->type) * (vector ? frame.width : 1);
     ahead.words += static_cast<int>((bytes + 3) / 4);
     if (vector) {
@@ -124,7 +124,7 @@ std::vector<ValuePtr> ValuesOf(const Kernel& kernel) {
 // A pair's second sums are behind its first ones.
 std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
                        const ContractForm& form, uint64_t known, const std::string& sums,
-                       const ReadAhead& ahead) {
+                       const std::vector<std::pair<ValuePtr, std::string>>& ahead) {
   const Frame& frame = kernel.frame;
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> values;
@@ -147,7 +147,7 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
     emit.Bind(value,
               StrCat(sums, "[", second ? StrCat(frame.width, " + ") : "", LaneName(frame), "]"));
   }
-  for (const auto& [value, name] : ahead.values) emit.Bind(value, name);
+  for (const auto& [value, name] : ahead) emit.Bind(value, name);
   emit.Expect(values);
   LoadContiguous(emit, kernel, values, IsEven);
   if (summed != nullptr) {  // first: others may be made of it
@@ -403,16 +403,37 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   dialect.both_sides = true;
   dialect.one_sum = true;
   dialect.store_hint = 2;
-  const ReadAhead ahead = ReadAheadOf(dialect, *end, ValuesOf(*end), place, [&](ValuePtr value) {
-    return (value->variables & BitOf(frame.row)) != 0;
-  });
-  text.Line(StrCat("static constexpr int kRawEnd = ", ahead.words, ";"));
-  text.Open("struct RawEnd {");
-  text.Append(ahead.members);
+  const uint64_t of_row = BitOf(frame.outer) | BitOf(frame.row);
+  const auto ahead_of = [&](bool rows) {
+    return ReadAheadOf(
+        dialect, *end, ValuesOf(*end), place,
+        [&](ValuePtr value) {
+          return (value->variables & BitOf(frame.row)) != 0 &&
+                 ((value->variables & ~of_row) == 0) == rows;
+        },
+        rows ? "r" : "w");
+  };
+  const ReadAhead rows = ahead_of(true), own = ahead_of(false);
+  text.Line(StrCat("static constexpr int kRawRow = ", rows.words,
+                   ", kRawEnd = ", rows.words + own.words, ";"));
+  text.Open("struct RawRow {");
+  text.Append(rows.members);
   text.Close("};");
-  text.Open("WS_DEVICE void load_end(Index b, Index m, Index n, RawEnd& raw) const {");
-  text.Append(ahead.load);
+  text.Open("struct RawEnd : RawRow {");
+  text.Append(own.members);
+  text.Close("};");
+  text.Open("WS_DEVICE void load_row(Index b, Index m, RawRow& raw) const {");
+  text.Append(rows.load);
   text.Close();
+  text.Open("WS_DEVICE void load_own(Index b, Index m, Index n, RawEnd& raw) const {");
+  text.Append(own.load);
+  text.Close();
+  text.Open("WS_DEVICE void load_end(Index b, Index m, Index n, RawEnd& raw) const {");
+  text.Line("load_row(b, m, raw);");
+  text.Line("load_own(b, m, n, raw);");
+  text.Close();
+  std::vector<std::pair<ValuePtr, std::string>> ahead = rows.values;
+  ahead.insert(ahead.end(), own.values.begin(), own.values.end());
   const std::string all = form.pair ? "2 * V" : "V";  // sums
   // What is summed comes back to who adds it up.
   const bool summed = form.summed >= 0;

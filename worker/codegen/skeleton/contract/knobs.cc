@@ -616,7 +616,8 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
-  const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
+  int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
+  if (IsShifts(form)) kept += 4 * knobs.tile_m() * form.own_words;
   return 1024 + stays + knobs.stages() * (step + kBarriers) +
          GroupsOf(form, knobs) * (box + kept + kBarriers);
 }
