@@ -912,7 +912,7 @@ struct Contract {
       }
     } else {
       // Together, so that what several of them read is on its way at once; where there are registers for it.
-      constexpr int kTogether = kShifts && O::kFree >= 64 ? 8 : kOf == 1 ? 4 : O::kFree > 0 ? 2 : 1;
+      constexpr int kTogether = kOf == 1 ? 4 : O::kFree > 0 ? 2 : 1;
       if (lines == O::kLines) {
 #pragma unroll kTogether
         for (int i = 0; i < O::kOwn; ++i) read_and_finish(own.line + i * O::kApart, own.at, all);
