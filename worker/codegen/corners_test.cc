@@ -56,6 +56,14 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
       "input x: f32[3, 50, 24] ~ normal", "m: f32[a: 3, c: 24] = max[k: 50](x[a, k, c])",
       "s: f32[a: 3, c: 24] = sum[k: 50](exp(x[a, k, c] - m[a, c]))",
       "y: f32[a: 3, k: 50, c: 24] = x[a, k, c] - m[a, c] - log(s[a, c])", "output y"};
+  // What is exponentiated is not what is read.
+  const Lines held = {
+      "input x: f32[5, 29, 42] ~ normal",
+      "param b: f32[29] ~ normal",
+      "m: f32[a: 5, c: 42] = max[k: 29](x[a, k, c] + b[k])",
+      "s: f32[a: 5, c: 42] = sum[k: 29](exp(x[a, k, c] + b[k] - m[a, c]))",
+      "y: f32[a: 5, k: 29, c: 42] = exp(x[a, k, c] + b[k] - m[a, c]) / s[a, c] * b[k]",
+      "output y"};
   const Lines column_sum = {"input x: f32[2, 300, 20] ~ normal",
                             "v, i: f32[a: 2, c: 20] = argmax[k: 300](x[a, k, c])", "output v, i"};
   const Lines total = {"input x: f32[50000] ~ normal", "t: f32 = sum[k: 50000](x[k] * x[k])",
@@ -129,6 +137,11 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
        {"", "columns { online: true }",
         "columns { block_threads: 64 thread_rows: 16 blocks_per_sm: 1 register_vectors: 2 }",
         "columns { vector_bytes: 4 }"}},
+      {"softmax over columns of five lines, held where all is kept",
+       held,
+       {"", "columns { block_threads: 64 thread_rows: 4 blocks_per_sm: 1 register_vectors: 8 }",
+        "columns { block_threads: 64 thread_rows: 4 register_vectors: 7 }",
+        "columns { block_threads: 32 thread_rows: 1 register_vectors: 29 vector_bytes: 4 }"}},
       {"argmax over columns, split",
        column_sum,
        {"", "columns { block_threads: 64 thread_rows: 8 split: 5 }",
@@ -543,6 +556,37 @@ TEST_CASE("long chains of values of a row", "[codegen]") {
   v1::Schedule schedule;
   schedule.add_groups()->add_roots("y");
   Check(graph, schedule, 1);
+}
+
+TEST_CASE("what a stage makes of a column's elements is held where all of them are kept",
+          "[codegen]") {
+  struct Case {
+    const char *y, *knobs;
+    bool held;
+  };
+  for (const Case& c :
+       {Case{"exp(x[a, k, c] - m[a, c]) / s[a, c]", "columns { register_vectors: 64 }", true},
+        Case{"exp(x[a, k, c] - m[a, c]) / s[a, c]", "columns { register_vectors: 63 }", false},
+        // What was read is wanted again.
+        Case{"exp(x[a, k, c] - m[a, c]) / s[a, c] * x[a, k, c]", "columns { register_vectors: 64 }",
+             false}}) {
+    const graph::Graph graph = ParseOrDie(
+        {"input x: f32[4, 64, 33] ~ normal", "m: f32[a: 4, c: 33] = max[k: 64](x[a, k, c])",
+         "s: f32[a: 4, c: 33] = sum[k: 64](exp(x[a, k, c] - m[a, c]))",
+         absl::StrCat("y: f32[a: 4, k: 64, c: 33] = ", c.y), "output y"});
+    v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    REQUIRE(schedule.groups_size() == 1);
+    v1::Group merged;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(c.knobs, &merged));
+    merged.mutable_columns()->set_thread_rows(1);
+    merged.mutable_columns()->set_block_threads(32);
+    schedule.mutable_groups(0)->MergeFrom(merged);
+    INFO(c.y << ", " << c.knobs);
+    Check(graph, schedule, 1);
+    const auto plan = Lower(graph, schedule, TestTarget());
+    REQUIRE(plan.ok());
+    CHECK(absl::StrContains(plan->source(), "values.s0[0] = ") == c.held);
+  }
 }
 
 }  // namespace
