@@ -29,10 +29,10 @@ inline constexpr int64_t kMostLarger = 9;
 // judge. So its time counts as so many times as much beside who is nearer, or is right
 // wherever it was seen to miss.
 inline constexpr double kByChance = 1.1;
-// The same of who meets it by a good part of it, this much at the largest, beside who is no further
-// from the truth and differs from the reference by that part of this at most: it makes the
-// reference's own roundings (of ties, say), and the other one others.
-inline constexpr double kStrays = 0.25, kKeepsTo = 0.25;
+// The same of who strays: an element differs from a reference that rounds factors by more than this
+// part of the tolerance, and the largest error is more than that part of the reference's. It rounds
+// otherwise (ties, say), and may miss the tolerance on other data.
+inline constexpr double kStrays = 0.25, kNearerRatio = 0.5;
 inline constexpr double kCommonTolerance = 1e-2;  // absolute and relative, as KernelBench has it
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the

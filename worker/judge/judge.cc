@@ -26,8 +26,6 @@ constexpr double kNarrow = 0.01;  // an interval this wide, of the median, is na
 constexpr double kFirstFactor = 20, kFirstOfBaseline = 100;
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";
-// So many times as large errors, of answers of a few cases, are no larger.
-constexpr double kAlikeErrors = 1.05;
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
 
 Finding Against(v1::Verdict verdict, std::string reason) {
@@ -90,6 +88,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   if (verdict.verdict() == v1::ACCEPTED && incumbent_ != nullptr && IsAlike(*entry, *incumbent_)) {
     entry->nearer = incumbent_->nearer || entry->nearer;
     entry->even = incumbent_->even || entry->even;
+    entry->strays = incumbent_->strays || entry->strays;
     entry->missed.insert(incumbent_->missed.begin(), incumbent_->missed.end());
   }
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
@@ -114,11 +113,13 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
 namespace {
 
 // Of a race in which the same time was not the measure.
-std::string MayTakeText(const Race& race) {
+std::string MayTakeText(const Race& race, bool chance) {
   if (race.may_take() == 1) return "";
-  return absl::StrFormat(" (of %.2f: %s)", race.may_take(),
-                         race.may_take() > 1 ? "the incumbent is right by chance, and it is not"
-                                             : "it is right by chance, and the incumbent is not");
+  const bool more = race.may_take() > 1;
+  return absl::StrFormat(" (of %.2f: %s %s, and %s %s not)", race.may_take(),
+                         more ? "the incumbent" : "it",
+                         chance ? "is right by chance" : "strays from the reference",
+                         more ? "it" : "the incumbent", chance ? "is" : "does");
 }
 
 }  // namespace
@@ -163,7 +164,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   }
   if (race && race->decision() == Decision::kSlower) {
     return Against(v1::SLOWER, absl::StrFormat("%.2f times the incumbent's time%s", race->ratio(),
-                                               MayTakeText(*race)));
+                                               MayTakeText(*race, IsByChance(*entry))));
   }
   finding = Screen(*entry, 1);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -179,9 +180,10 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (race && race->decision() != Decision::kFaster) {
     return Against(
         v1::SLOWER,
-        absl::StrFormat(
-            "%.3f times the incumbent's time after %d pairs%s%s", race->ratio(), race->samples(),
-            race->decision() == Decision::kSame ? ": no more than noise" : "", MayTakeText(*race)));
+        absl::StrFormat("%.3f times the incumbent's time after %d pairs%s%s", race->ratio(),
+                        race->samples(),
+                        race->decision() == Decision::kSame ? ": no more than noise" : "",
+                        MayTakeText(*race, IsByChance(*entry))));
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
@@ -198,7 +200,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (absl::Status s = AddProfile(*entry, affordable); !s.ok()) return s;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time%s", race->ratio(),
-                                               MayTakeText(*race)));
+                                               MayTakeText(*race, IsByChance(*entry))));
 }
 
 absl::Status Judge::MeetAtHand(Entry& incumbent) {
@@ -243,19 +245,18 @@ bool Judge::MeetsWhereMissed(const Entry& entry, const Entry& other) const {
   return entry.missed.empty() && missed == met && missed >= std::max(1, wanted);
 }
 
-bool Judge::Strays(const Entry& entry, const Entry& other) {
-  return entry.strays > kStrays && other.strays < kKeepsTo * entry.strays &&
-         other.errors.rms <= kAlikeErrors * entry.errors.rms;
+bool Judge::IsByChance(const Entry& entry) const {
+  return chance_ || incumbent_->even || entry.even;
 }
 
 // Where chance has decided once, whoever is neither known to be nearer nor right wherever the other
 // one missed counts as right by chance: or alike ones, of which one was lucky with its cases, would
-// make each other slower step by step.
+// make each other slower step by step. Where it has not, who strays from the reference counts so.
 double Judge::MayTake(const Entry& entry) const {
   if (IsAlike(entry, *incumbent_)) return 1;
-  if (!chance_ && !incumbent_->even && !entry.even) {
-    if (Strays(*incumbent_, entry)) return kByChance;
-    return Strays(entry, *incumbent_) ? 1 / kByChance : 1;
+  if (!IsByChance(entry)) {
+    const auto weight = [](const Entry& e) { return e.strays ? kByChance : 1; };
+    return weight(*incumbent_) / weight(entry);
   }
   const auto weight = [&](const Entry& e, const Entry& other) {
     return (e.nearer && !e.even) || MeetsWhereMissed(e, other) ? 1 : kByChance;
@@ -268,10 +269,11 @@ Finding Judge::StillFaster(const Entry& entry, const Race& race) const {
   return Against(
       v1::SLOWER,
       absl::StrFormat("%.3f times the incumbent's time: %s", race.ratio(),
-                      race.may_take() > 1 ? "more was allowed as long as it was not right by "
-                                            "chance, which on other inputs it is"
-                                          : "on other inputs it is right by chance, and the "
-                                            "incumbent is not"));
+                      !IsByChance(entry)    ? "on other inputs it strays from the reference"
+                      : race.may_take() > 1 ? "more was allowed as long as it was not right by "
+                                              "chance, which on other inputs it is"
+                                            : "on other inputs it is right by chance, and the "
+                                              "incumbent is not"));
 }
 
 absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {
@@ -381,7 +383,7 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
     entry.hashes[{bench, drawn.seed}] = finding->hashes;
     entry.nearer = entry.nearer || finding->nearer;
     entry.even = entry.even || finding->even;
-    entry.strays = std::max(entry.strays, finding->strays);
+    entry.strays = entry.strays || finding->strays;
     if (finding->nearer || finding->even) entry.missed.insert({bench, drawn.seed});
     reference_max_error_ = std::max(reference_max_error_, drawn.whole.max);
     Finding against = too_inaccurate(kOrdinaryRatio, "");

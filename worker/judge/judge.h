@@ -115,7 +115,7 @@ class Judge {
     double ratio = 0, wide_ratio = 0;   // of errors to the reference's, ordinary and wide data
     bool measured = true;               // on ordinary data
     bool nearer = false, even = false;  // as of a Finding, of any workload and case
-    double strays = 0;                  // the same, on ordinary data
+    bool strays = false;                // the same, on ordinary data
     // As of a Finding, by workload and seed; and where it was nearer or even.
     std::map<std::pair<size_t, uint64_t>, std::vector<uint64_t>> hashes;
     std::set<std::pair<size_t, uint64_t>> missed;
@@ -156,9 +156,8 @@ class Judge {
   // truth the one was seen to be the other is, too.
   static bool IsAlike(const Entry& a, const Entry& b);
   bool MeetsWhereMissed(const Entry& entry, const Entry& other) const;
-  // Whether it is far from the reference where the other one keeps to it, and no nearer to the
-  // truth.
-  static bool Strays(const Entry& entry, const Entry& other);
+  // Whether chance has decided of the entry, the incumbent or one before.
+  bool IsByChance(const Entry& entry) const;
   // Against an entry whose race allowed it more than what is known of it since.
   Finding StillFaster(const Entry& entry, const Race& race) const;
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.

@@ -371,6 +371,11 @@ std::unique_ptr<oracle::Oracle> MakeRough(std::unique_ptr<oracle::Oracle> native
   return std::make_unique<Rough>(std::move(native), std::vector{1e-3});
 }
 
+// Whose errors are within the tolerance.
+std::unique_ptr<oracle::Oracle> MakeNearlyRough(std::unique_ptr<oracle::Oracle> native) {
+  return std::make_unique<Rough>(std::move(native), std::vector{1.4e-4});
+}
+
 v1::JudgeOpen RoughProblem(int64_t elements, double most = 1.01) {
   const std::string n = absl::StrCat(elements);
   return ProblemOf("rough", {absl::StrFormat("input x: f32[%s] ~ uniform(0.99, %f)", n, most),
@@ -443,6 +448,7 @@ TEST_CASE("who nearly misses the tolerance gives way to who keeps to the referen
   const auto same = verdict("sinf(i)", 400);
   INFO(same.reason());
   CHECK(same.verdict() == v1::ACCEPTED);  // no faster
+  CHECK(absl::StrContains(same.reason(), "the incumbent strays from the reference"));
   const auto again = verdict("sinf(i) + 0.11f * cosf(i)", 390);
   INFO(again.reason());
   CHECK(again.verdict() == v1::SLOWER);
@@ -452,15 +458,16 @@ TEST_CASE("who nearly misses the tolerance gives way to who keeps to the referen
 }
 
 TEST_CASE("who strays from the reference to the truth gives way to nobody who is further from it") {
-  Court court({}, &MakeRough);
+  Court court({}, &MakeNearlyRough);
   court.Open(RoughProblem(20000));
   const auto verdict = [&](const std::string& error, int turns) {
     return court.Evaluate({OffBy(20000, error, turns)});
   };
-  REQUIRE(verdict("0.88f * sinf(i)", 400).verdict() == v1::ACCEPTED);
-  const auto same = verdict("sinf(i)", 400);
+  REQUIRE(verdict("0.0f", 400).verdict() == v1::ACCEPTED);
+  const auto same = verdict("0.14f * sinf(i)", 400);  // as the reference has it
   INFO(same.reason());
   CHECK(same.verdict() == v1::SLOWER);
+  CHECK_FALSE(absl::StrContains(same.reason(), "strays"));
 }
 
 TEST_CASE("who has the larger of two largest errors is not said to be nearer to the truth") {

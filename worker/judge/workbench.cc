@@ -399,7 +399,7 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
     all.measured = all.measured && finding->measured;
     all.nearer = all.nearer || finding->nearer;
     all.even = all.even || finding->even;
-    all.strays = std::max(all.strays, finding->strays);
+    all.strays = all.strays || finding->strays;
     if (finding->error_ratio > all.error_ratio) {
       all.error_ratio = finding->error_ratio;
       all.worst = finding->worst;

@@ -44,8 +44,7 @@ struct Finding {
   // Elements missed the tolerance where the reference is as far from the truth: and the answer is
   // nearer to it by more than chance, or it is not.
   bool nearer = false, even = false;
-  // The largest difference from the reference of any output of floats, of the tolerance at its rms.
-  double strays = 0;
+  bool strays = false;           // it met the tolerance, by much of it (kStrays), of fp32
   std::vector<uint64_t> hashes;  // of answers, on data of the problem's own
   double seconds = 0;            // wall time of the run
 

@@ -322,9 +322,14 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     return finding;
   }
   if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
-  if (strictness == Strictness::kElements && graph::IsFloat(tensor.type))
-    finding.strays =
-        difference->largest / (tolerance.absolute + tolerance.relative * difference->want_rms);
+  if (strictness == Strictness::kElements && tensor.type == graph::DType::kF32 && !missed &&
+      reference.max >= kRoundedError && finding.measured && finding.error_ratio > kNearerRatio) {
+    auto near =
+        comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(),
+                          kStrays * tolerance.absolute, kStrays * tolerance.relative, poison);
+    if (!near.ok()) return near.status();
+    finding.strays = near->beyond > 0;
+  }
   if (strictness != Strictness::kElements || tensor.type != graph::DType::kBF16 || missed ||
       accuracy_.tolerance_only() || accuracy_.absolute() > 0 || accuracy_.relative() > 0 ||
       difference->largest <= kCommonTolerance)

@@ -1,7 +1,7 @@
 // Skeleton `columns`: reductions over outer axes while the contiguous axis stays. The full space is
 // (o, k, c): outer kept, reduced (K), and C contiguous columns.
 //
-// A block covers THREADS / THREAD_ROWS * V columns that follow each other, of one o and the next. Thread row j takes k = j, j + THREAD_ROWS,
+// A block covers THREADS / THREAD_ROWS * V columns that follow each other, of one o and those behind it. Thread row j takes k = j, j + THREAD_ROWS,
 // ..., UNROLL of them in flight, and keeps its first REGISTER_VECTORS in registers from one stage to the
 // next, where a stage may leave in their place what it made of them. The thread rows meet in shared memory, one barrier a stage (two places take turns).
 // With SPLIT > 1 that many blocks share the reduced axis and leave partial results

@@ -44,7 +44,8 @@ namespace ws {
 // leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum, which it may where kLooks;
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
 // turned from row `at` of columns; read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
-// words; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
+// words (of shifts, read_own what a line has of its own of it, and read_row of a row what all of that has alike, kRawRow words, a
+// RawRow); finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
 // `row` and `column` within the group's part of the tile. kDown, kAcross: finish<W>(batch, m, n, raw, sums, value) does, and says what
 // is summed over M or over N: what a box adds goes to left.down and left.across (EndTotals).
 template <class C, class End>

@@ -21,7 +21,7 @@ bool IsAligned(const Index& index, const Frame& frame) {
 }
 
 // Loads of the stages along the reduced axis that one access brings for all lanes. Not those that
-// are the same for all columns: they are in the cache, and a thread's registers are for others.
+// depend on K alone: they are in the cache, and a thread's registers are for others.
 std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
   const Frame& frame = kernel.frame;
   std::vector<ValuePtr> values, streams;

@@ -248,13 +248,13 @@ std::vector<Layout> ColumnsLayouts(const Domain& domain, const ColumnsForm& form
     for (int block : {32, 64, 128, 256})
       AddLayout(block, 1, 1, 0, block == 32 ? 0.9 : 0.5, layouts);
   }
-  const int64_t columns = form.sizes.columns;
+  const int64_t columns = form.sizes.columns * form.sizes.outer;
   for (int block : {256, 512, 128, 1024}) {
     for (int rows : {8, 16, 4, 32, 1, 2}) {
       // A block whose columns nobody has is a block that idles.
       const int64_t covered = int64_t{block} / rows * form.width;
       if (covered > 2 * PowerOfTwoAtLeast(columns) || rows > domain.reduced()) continue;
-      const int64_t blocks = CeilDiv(columns * form.sizes.outer, covered);
+      const int64_t blocks = CeilDiv(columns, covered);
       const double fills = blocks >= 2 * target.sm_count ? 1.0 : 0.4;
       AddLayout(block, rows, 1, 0, 0.12 * fills, layouts);
       if (passes) {

@@ -397,11 +397,14 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
   form.row_pairs = !form.fills_sectors && form.m % 2 == 0 && PairsRows(*kernel, form);
   std::vector<ValuePtr> ends;
   for (const Kernel::Root& root : kernel->roots) ends.push_back(root.value);
-  form.own_bytes = form.own_words = 0;
+  form.own_bytes = form.row_words = 0;
+  const uint64_t of_row = BitOf(kernel->frame.outer) | BitOf(kernel->frame.row);
   for (ValuePtr load : kernel->values->Closure(ends)) {
-    if (load->kind == Value::Kind::kLoad && (load->variables & BitOf(kernel->frame.row)) != 0)
-      form.own_bytes += graph::SizeOf(load->type),
-          form.own_words += (graph::SizeOf(load->type) + 3) / 4;
+    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(kernel->frame.row)) == 0)
+      continue;
+    const int64_t bytes = graph::SizeOf(load->type);
+    form.own_bytes += bytes;
+    if ((load->variables & ~of_row) == 0 && bytes <= 4) ++form.row_words;
   }
   form.end_steps = StepsOfAll(*kernel, ends);
   form.steps = {StepsOfAll(points, {a}), StepsOfAll(points, {b})};

@@ -84,8 +84,9 @@ struct ContractForm {
   double scattered = 0;       // bytes moved for a sum beyond those that are written of it
   bool fills_sectors = true;  // whether neighbours along N that are written fill sectors together
   bool row_pairs = false;     // or else rows 2i and 2i + 1 are written side by side
-  int64_t own_bytes = 0, own_words = 0;  // that its end reads of a sum's own, or of its row's
-  double end_steps = 0;                  // simple operations that are made of a sum
+  int64_t own_bytes = 0;      // that its end reads of a sum's own, or of its row's
+  int64_t row_words = 0;  // loads among them, of 4 bytes at the most, that all of a row has alike
+  double end_steps = 0;   // simple operations that are made of a sum
 
   // What is summed of what the end makes, at most once over rows and once over columns; and whether
   // that is written, too.

@@ -408,8 +408,9 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     return ReadAheadOf(
         dialect, *end, ValuesOf(*end), place,
         [&](ValuePtr value) {
-          return (value->variables & BitOf(frame.row)) != 0 &&
-                 ((value->variables & ~of_row) == 0) == rows;
+          // Words of rows lie beside each other.
+          const bool alike = (value->variables & ~of_row) == 0 && graph::SizeOf(value->type) <= 4;
+          return (value->variables & BitOf(frame.row)) != 0 && alike == rows;
         },
         rows ? "r" : "w");
   };

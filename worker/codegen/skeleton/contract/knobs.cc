@@ -617,7 +617,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
-  if (IsShifts(form)) kept += 4 * knobs.tile_m() * form.own_words;
+  if (IsShifts(form)) kept += 4 * knobs.tile_m() * form.row_words;
   return 1024 + stays + knobs.stages() * (step + kBarriers) +
          GroupsOf(form, knobs) * (box + kept + kBarriers);
 }

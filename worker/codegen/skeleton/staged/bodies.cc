@@ -133,7 +133,9 @@ ValuePtr StagedGlue::HeldOf(int stage) const {
     later.insert(later.end(), values.begin(), values.end());
   }
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.level == Level::kPoints) later.push_back(root.value);
+    if (root.level != Level::kPoints) continue;
+    later.push_back(root.value);
+    if (root.condition != nullptr) later.push_back(root.condition);
   }
   const std::vector<ValuePtr> needed =
       kernel_.values->Closure(later, [&](ValuePtr known) { return known == value; });
