@@ -31,6 +31,7 @@
 #include "common/graph/numeric.h"
 #include "common/graph/operators.h"
 #include "common/problem/problem.h"
+#include "common/problem/units.h"
 #include "warpsmith/v1/schedule.pb.h"
 #include "worker/agent/starts.h"
 #include "worker/codegen/codegen.h"
@@ -48,6 +49,8 @@ struct Options {
   std::string only;
   std::string dump;  // folder for the sources
   bool estimate = false, starts = false, one_pass = false;
+  bool alone = false;  // variants without the default
+  bool bound_waits = false;
   std::string variants;
   bool op_by_op = false, groups = false;
   int samples = 9;
@@ -315,6 +318,7 @@ class Bench {
       }
       return absl::OkStatus();
     }
+    if (options_.bound_waits) plan->set_source(absl::StrCat(problem::kBoundWaits, plan->source()));
     auto measured = Measure(device_, compiler_, *plan, options_);
     if (!measured.ok()) return measured.status();
     const bool ran = device_ != nullptr;
@@ -399,7 +403,7 @@ int Run(const Options& options) {
         for (const v1::Schedule& variant : *variants)
           schedules.push_back(bench.ScheduleOf(*graph, variant));
       }
-      for (size_t v = 0; v < schedules.size(); ++v) {
+      for (size_t v = options.alone ? 1 : 0; v < schedules.size(); ++v) {
         const std::string label =
             absl::StrCat(problem.name(), "/", workload.name(), v > 0 ? absl::StrCat(" #", v) : "");
         absl::Status status = schedules[v].status();
@@ -429,6 +433,8 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "problems whose name contains this");
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");
+  app.add_flag("--bound-waits", options.bound_waits, "kernels that hang say at which barrier");
+  app.add_flag("--alone", options.alone, "all but the default");
   app.add_flag("--starts", options.starts,
                "what a search goes on with, one after the other, where its start is not right")
       ->excludes("--variants");

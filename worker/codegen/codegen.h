@@ -20,7 +20,7 @@
 
 namespace warpsmith::codegen {
 
-inline constexpr char kGeneratorVersion[] = "41";
+inline constexpr char kGeneratorVersion[] = "42";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {

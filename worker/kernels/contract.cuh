@@ -78,7 +78,7 @@ struct Contract {
   static constexpr int kKeptOfTile = End::template kKept<C::kTileN> * sizeof(float);
   static constexpr int kKeptBytes = kKeptOfTile + (kKeepsRows ? (C::kTileM * End::kRawRow * 4 + 15) / 16 * 16 : 0);
   static constexpr int kSharedBytes = 1024 + Window::kResidentBytes + C::kStages * kStepBytes + Window::kZeroBytes + kGroups * (kBoxBytes + kKeptBytes) +
-                                      (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier);
+                                      (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier) + (kShifts ? C::kStages * 4 : 0);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(kOf == 1 || (C::kParts == 1 && C::kJoined == 0 && !C::kTurned && (C::kSplit == 1 || C::kMeet)),
                 "a pair's sums are there together at a tile's end");
@@ -191,6 +191,7 @@ struct Contract {
   Barrier* left;          // of a group: its box is there in each of the cluster's blocks; by turns: it is its turn
   Barrier* read;          // and has been read by all of them
   Barrier* there;         // what stays has come
+  int* numbers;           // of shifts: the tile whose first step a stage has; kTiles: there are no more
 
   WS_DEVICE Contract() {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
@@ -203,6 +204,7 @@ struct Contract {
     left = empty + C::kStages;
     read = left + kGroups;
     there = read + kGroups;
+    numbers = reinterpret_cast<int*>(there + 1);
   }
 
   WS_DEVICE void begin() {
@@ -339,36 +341,56 @@ struct Contract {
     }
   }
 
-  // Of shifts: what stays, then all steps of the block's tiles.
-  WS_DEVICE void bring_shifts(const void* a, const void* b) {
-    constexpr int kPiece = 16384;
-    const int rows = first_at() % kTilesM;
-    const unsigned char* const weights = static_cast<const unsigned char*>(a) + (long long)(rows) * Window::kResidentBytes;
-    if (first_at() < kTiles) hopper::arrive_expecting(*there, Window::kResidentBytes);
-    for (int at = 0; first_at() < kTiles && at < Window::kResidentBytes; at += kPiece) {
-      const int bytes = Window::kResidentBytes - at < kPiece ? Window::kResidentBytes - at : kPiece;
-      hopper::load_bytes(stays + at, weights + at, bytes, *there);
+  // Of shifts: what stays, then all steps of the block's tiles; a warp, of which each lane has copies of its own of a step (one thread
+  // would take as long to say where all of them are as to multiply them).
+  // Blocks take the next tile of their rows when they have room for it, so that those that are finished at about the same time lie
+  // side by side: what they read is still near, and what they write fills lines of memory. (Blocks that have every so many'th
+  // drift apart.) `order`: of each row of tiles how many blocks took one besides their first.
+  WS_DEVICE void bring_shifts(const void* a, const void* b, int* order) {
+    constexpr int kPiece = 16384, kCopies = C::kParts * Window::kOfStep * Window::kSegments;
+    const int lane = threadIdx.x % 32, rows = first_at() % kTilesM, blocks = gridDim.x / kTilesM;
+    if (first_at() < kTiles && lane == 0) {
+      hopper::arrive_expecting(*there, Window::kResidentBytes);
+      const unsigned char* const weights = static_cast<const unsigned char*>(a) + (long long)(rows) * Window::kResidentBytes;
+      for (int at = 0; at < Window::kResidentBytes; at += kPiece) {
+        const int bytes = Window::kResidentBytes - at < kPiece ? Window::kResidentBytes - at : kPiece;
+        hopper::load_bytes(stays + at, weights + at, bytes, *there);
+      }
     }
+    // Copy i of a step: where it comes from and goes to, of a tile's first step and of the first stage.
+    const auto to = [](int i) {
+      return i % C::kParts * Window::kPartBytes + i / C::kParts % Window::kOfStep * Window::kPlaneBytes + i / C::kParts / Window::kOfStep * Window::kSegment * 16;
+    };
+    const auto from = [](int i) {
+      return (i % C::kParts * Window::kPart + Window::at_step(0, 0, i / C::kParts % Window::kOfStep, i / C::kParts / Window::kOfStep)) * 2;
+    };
+    const unsigned char* const own = static_cast<const unsigned char*>(b) + from(lane);
     Ring ring;
-    for (int at = first_at(); at < kTiles; at = next_at(at)) {
+    for (int at = first_at(), taken = 0; at < kTiles; at = (shuffle(taken, 0) + blocks) * kTilesM + rows) {
       const Tile tile = tile_at(at);
+      if (lane == 0) taken = hopper::take_one(order + rows);   // there when this tile's steps are on their way
 #pragma unroll 1
       for (int step = 0; step < kSteps; ++step, ring.next()) {
         hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
-        hopper::arrive_expecting(full[ring.stage], kStepBytes);
-        unsigned char* const to = steps + ring.stage * kStepBytes;
-#pragma unroll
-        for (int plane = 0; plane < Window::kOfStep; ++plane) {
-#pragma unroll 1
-          for (int line = 0; line < Window::kSegments; ++line) {
-            const unsigned char* const from = static_cast<const unsigned char*>(b) + Window::at_step(tile.n, step, plane, line) * 2;
-#pragma unroll
-            for (int part = 0; part < C::kParts; ++part) {
-              hopper::load_bytes(to + part * Window::kPartBytes + plane * Window::kPlaneBytes + line * Window::kSegment * 16,
-                                 from + part * Window::kPart * 2, Window::kSegment * 16, full[ring.stage]);
-            }
-          }
+        if (lane == 0) {
+          if (step == 0) numbers[ring.stage] = at;
+          hopper::arrive_expecting(full[ring.stage], kStepBytes);
         }
+        sync_warp();
+        const long long first = Window::at_step(tile.n, step, 0, 0) * 2;
+        unsigned char* const stage = steps + ring.stage * kStepBytes;
+        if (lane < kCopies) hopper::load_bytes(stage + to(lane), own + first, Window::kSegment * 16, full[ring.stage]);
+        for (int i = lane + 32; i < kCopies; i += 32)
+          hopper::load_bytes(stage + to(i), static_cast<const unsigned char*>(b) + from(i) + first, Window::kSegment * 16, full[ring.stage]);
+      }
+    }
+    // Behind the last one each group has a tile that says so.
+#pragma unroll 1
+    for (int step = 0; step < kGroups * kSteps; ++step, ring.next()) {
+      hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
+      if (lane == 0) {
+        numbers[ring.stage] = kTiles;
+        hopper::arrive(full[ring.stage]);
       }
     }
   }
@@ -645,16 +667,6 @@ struct Contract {
     int turn = 0;
     Ahead ahead;
     ahead.read(*this, end, rows_at(later_at(first_at(), group), 0), 0);
-    // Of shifts all of a block's tiles are of the same rows, and columns have nothing of their own.
-    typename End::Begun begun[kEach];
-    if constexpr (kShifts) {
-      if (first_at() < kTiles) {
-#pragma unroll
-        for (int rows = 0; rows < kEach; ++rows)
-          begun[rows] = end.template begin<C::kTileN>(0, tile_at(first_at()).m + rows * 64, 0, threadIdx.x % 128);
-        keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
-      }
-    }
     for (int at = first_at(); at < kTiles; at = next_at(at), turn = turn + 1 == kGroups ? 0 : turn + 1) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
@@ -667,24 +679,15 @@ struct Contract {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
       }
-      if constexpr (kShifts) hopper::wait(*there, 0, "there", 0);
       hopper::wait(left[group], parity, "turn", group);
       parity ^= 1;
       int before = 0;   // the stage whose products are under way
 #pragma unroll 1
       for (int step = tile.from(); step < to; ++step, ring.next()) {
         hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
-        if constexpr (kShifts && C::kRun > 0) {
-          multiply_unit_runs(step, ring.stage, sums[0]);
-          release(ring.stage);
-          continue;
-        }
         hopper::products_begin();
 #pragma unroll
-        for (int rows = 0; rows < kEach; ++rows) {
-          if constexpr (kShifts) multiply_units<0, Window::kUnits>(rows, step, ring.stage, sums[rows], step > tile.from());
-          else multiply_step(rows, ring.stage, sums[rows], step > tile.from());
-        }
+        for (int rows = 0; rows < kEach; ++rows) multiply_step(rows, ring.stage, sums[rows], step > tile.from());
         hopper::products_commit();
         hopper::products_wait<1>();
         if (step > tile.from()) release(before);
@@ -692,14 +695,82 @@ struct Contract {
       }
       if (threadIdx.x % 128 == 0) hopper::arrive(left[group + 1 == kGroups ? 0 : group + 1]);
       hopper::products_wait<0>();
-      if (tile.from() < to && !(kShifts && C::kRun > 0)) release(before);
+      if (tile.from() < to) release(before);
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
-        if constexpr (!kShifts) begun[rows] = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
+        const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
         const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(later_at(at, kGroups), 0);
+        store(group, rows_of(tile, rows), sums[rows], end, begun, meeting, ahead, next);
+      }
+    }
+  }
+
+  // Of shifts, the same of tiles in the order in which they are brought, each group every kGroups'th. (Groups that wait for each other
+  // only where stages serve several of them are not quicker.)
+  WS_DEVICE void multiply_shifts(int group, const End& end) {
+    if (first_at() >= kTiles) return;
+    const int thread = threadIdx.x % 128, m = tile_at(first_at()).m;   // all of a block's tiles are of the same rows
+    typename End::Begun begun[kEach];
+#pragma unroll
+    for (int rows = 0; rows < kEach; ++rows) begun[rows] = end.template begin<C::kTileN>(0, m + rows * 64, 0, thread);
+    keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
+    float sums[kEach][C::kTileN / 2];
+    Ring ring;
+    ring.skip(group * kSteps);
+    unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
+    const auto give_turn = [&] {
+      if (thread == 0) hopper::arrive(left[group + 1 == kGroups ? 0 : group + 1]);
+    };
+    hopper::wait(*there, 0, "there", 0);
+    for (;; ring.skip((kGroups - 1) * kSteps), parity ^= 1) {
+      hopper::wait(left[group], parity, "turn", group);
+      hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
+      const int at = *static_cast<volatile int*>(numbers + ring.stage);
+      if (at >= kTiles) break;
+      const Tile tile = tile_at(at);
+      Ahead ahead;
+      ahead.read(*this, end, tile, 0);
+#pragma unroll
+      for (int rows = 0; rows < kEach; ++rows) {
+#pragma unroll
+        for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
+      }
+      int before = 0;   // the stage whose products are under way
+#pragma unroll 1
+      for (int step = 0; step < kSteps; ++step, ring.next()) {
+        if (step > 0) hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
+        if constexpr (C::kRun > 0) {
+          multiply_unit_runs(step, ring.stage, sums[0]);
+          release(ring.stage);
+          continue;
+        }
+        hopper::products_begin();
+#pragma unroll
+        for (int rows = 0; rows < kEach; ++rows) multiply_units<0, Window::kUnits>(rows, step, ring.stage, sums[rows], step > 0);
+        hopper::products_commit();
+        hopper::products_wait<1>();
+        if (step > 0) release(before);
+        before = ring.stage;
+      }
+      give_turn();
+      hopper::products_wait<0>();
+      if (C::kRun == 0) release(before);
+#pragma unroll
+      for (int rows = 0; rows < kEach; ++rows) {
+        // Which tile comes next is not known yet.
+        const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(kTiles, 0);
         store(group, rows_of(tile, rows), sums[rows], end, begun[rows], meeting, ahead, next);
       }
     }
+    // When all of the group have seen that there are no more, one lets the others' tiles come.
+    hopper::group_sync(1 + group, 128);
+    if (thread != 0) return;
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step, ring.next()) {
+      hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
+      release(ring.stage);
+    }
+    give_turn();
   }
 
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
@@ -1129,17 +1200,19 @@ struct Contract {
     else store_rows<kMeets>(group, tile, sums, end, begun, meeting, ahead, next);
   }
 
-  // All threads of the block. A: what brings the operands of all tiles, of one thread.
+  // All threads of the block. A: what brings the operands of all tiles, of one thread; of shifts, of a warp.
   template <class A>
   WS_DEVICE void run(const A& bring, const typename C::Glue& g, const End& end) {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
       if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
-      if (threadIdx.x % 128 == 0) bring();
+      if (threadIdx.x % 128 < (kShifts ? 32 : 1)) bring();
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
+      if constexpr (kShifts) multiply_shifts(group, end);
+      else if constexpr (C::kTurns) multiply_by_turns(group, end);
+      else multiply(group, g, end);
     }
     if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
   }
@@ -1168,11 +1241,11 @@ WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, 
   }
 }
 
-// Of shifts: the packed operands (contract_shifts.cuh).
+// Of shifts: the packed operands (contract_shifts.cuh), and `order`, of each row of tiles zero before.
 template <class C, class G>
-WS_DEVICE void contract_shifts(const G& g, const void* a, const void* b) {
+WS_DEVICE void contract_shifts(const G& g, const void* a, const void* b, int* order) {
   Contract<C, WholeSums<G>> all;
-  all.run([&] { all.bring_shifts(a, b); }, g, WholeSums<G>(g, {nullptr, nullptr}));
+  all.run([&] { all.bring_shifts(a, b, order); }, g, WholeSums<G>(g, {nullptr, nullptr}));
 }
 
 }  // namespace ws

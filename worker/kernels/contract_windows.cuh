@@ -367,8 +367,12 @@ WS_DEVICE bool pack_weights(const G& g, T* parts, float* back) {
 }
 
 // All blocks pack A, B or both, as contract_pack does. `wide` is 2 where the image is too wide, so that all sums are made in fp32.
+// `order`: words, one for each of `rows`, that are zero for who multiplies.
 template <class G, class W, class T, int PARTS, bool SCALED, bool A, bool B>
-WS_DEVICE void contract_pack_windows(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide) {
+WS_DEVICE void contract_pack_windows(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide, int* order = nullptr, int rows = 0) {
+  if (block() == 0) {
+    for (int i = thread(); i < rows; i += kPackThreads) order[i] = 0;
+  }
   bool any = false, all = false;
   if constexpr (A) any = pack_weights<G, W, T, PARTS, SCALED>(g, a, back_a);
   if constexpr (B) all = pack_image<G, W, T, PARTS, SCALED>(g, b, back_b);

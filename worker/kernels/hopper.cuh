@@ -74,6 +74,14 @@ WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
                : "memory");
 }
 
+// How many have taken one before of what threads of all blocks count in `place`. (Additions are gathered over a warp's threads by
+// the compiler, and waited for at once.)
+WS_DEVICE int take_one(int* place) {
+  int before;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(place) : "memory");
+  return before;
+}
+
 #ifdef WS_BOUND_WAITS   // to find where a kernel hangs (worker/device/waited.h)
 
 // Where who gives up first says so, in words of host memory: whether one has, whether it is said, the stage, the block, the

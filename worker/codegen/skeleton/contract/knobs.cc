@@ -301,6 +301,12 @@ int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
   one.set_stages(2);
   const int64_t stage = ContractSharedBytes(form, one, target) - first;
   const int64_t fit = 1 + (SharedOf(knobs, target) - first) / stage;
+  if (IsShifts(form)) {
+    // No more than keep the memory busy: who is far ahead of others writes far from them.
+    constexpr int64_t kOnTheirWay = 24 << 10;  // bytes of a multiprocessor
+    const int64_t wanted = std::max(CeilDiv(kOnTheirWay, stage), ShiftsOf(form, knobs).steps);
+    return static_cast<int>(std::clamp<int64_t>(std::min(wanted, fit), 2, kMostStages));
+  }
   return static_cast<int>(std::clamp<int64_t>(fit, 2, kMostStages));
 }
 
@@ -611,7 +617,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   if (IsShifts(form)) {
     const ShiftsShape shape = ShiftsOf(form, knobs);
     step = shape.step_bytes;
-    stays = shape.resident_bytes + shape.zero_bytes + kBarriers;
+    stays = shape.resident_bytes + shape.zero_bytes + kBarriers + knobs.stages() * 4;
   }
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&

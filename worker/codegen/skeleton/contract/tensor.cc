@@ -481,14 +481,22 @@ class Writer {
     }
     shape.grid = std::min(blocks, kPackBlocks * target_.sm_count);
     if (scaled_) extra.push_back({"int* wide", LeaveWide(once, shape.grid), {}});
+    absl::StrAppend(&given, scaled_ ? ", wide" : ", nullptr");
+    if (!once && IsShifts(form_)) {
+      extra.push_back({"int* order", LeaveOrder(), {}});
+      absl::StrAppend(&given, ", order, ", RowsOfTiles());
+    }
     return writer
         .Kernel(once ? "_prepare" : "_pack", shape, extra,
                 StrCat("ws::contract_pack_windows<", writer.glue(), ", ", WindowText(form_, knobs_),
                        ", ", element_, ", ", PartsOf(knobs_.math()), ", ", Bool(scaled_), ", ",
-                       Bool(packs[0]), ", ", Bool(packs[1]), ">(g", given,
-                       scaled_ ? ", wide)" : ", nullptr)"))
+                       Bool(packs[0]), ", ", Bool(packs[1]), ">(g", given, ")"))
         .status();
   }
+
+  // Of shifts: a word of each row of tiles, which blocks take from; zero where they begin.
+  int64_t RowsOfTiles() const { return CeilDiv(form_.m, int64_t{knobs_.tile_m()}); }
+  int LeaveOrder() { return order_ = writer_.Workspace("_order", RowsOfTiles() * 4); }
 
   // Memory for the words of so many blocks that pack, as they know it.
   int LeaveWide(bool once, int64_t blocks) {
@@ -584,14 +592,18 @@ class Writer {
       body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
                     ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", wide_.blocks);
     } else if (IsShifts(form_)) {
-      body = StrCat("ws::contract_shifts<", config, ">(", End(), ", a, b)");
+      if (order_ < 0) writer_.Zero(LeaveOrder(), RowsOfTiles() * 4);
+      body = StrCat("ws::contract_shifts<", config, ">(", End(), ", a, b, order)");
     } else {
       body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
                     behind_of_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_.here, {}});
-    if (!IsShifts(form_)) AddPartial(arguments, body);
+    if (IsShifts(form_))
+      arguments.push_back({"int* order", order_, {}});
+    else
+      AddPartial(arguments, body);
     KernelShape shape;
     shape.threads = 128 * (GroupsOf(form_, knobs_) + 1);
     shape.blocks_per_sm = knobs_.blocks_per_sm();
@@ -703,7 +715,7 @@ class Writer {
     int64_t blocks = 0;
   };
   Wide wide_, prepared_wide_;
-  int partial_ = -1;  // buffer
+  int partial_ = -1, order_ = -1;  // buffers
   const LeftSums left_;
 };
 
