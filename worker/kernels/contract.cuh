@@ -62,6 +62,10 @@ struct Contract {
   static constexpr int kPartsA = C::kInline ? 1 : C::kParts;   // as it is brought
   using Window = typename C::Window;
   static constexpr bool kShifts = Window::kShifts;
+  // Of windows, blocks take the next tile when they have room for it, so that those that are finished at about the same time lie side by
+  // side: what they read is still near, and what they write fills lines of memory. (Blocks that have every so many'th drift
+  // apart.) Who multiplies learns which one it is from who brought it.
+  static constexpr bool kTaken = Window::kAxes > 0 && C::kCluster == 1 && C::kSplit == 1 && C::kTail == 1 && !C::kInline;
   static constexpr int kStepBytes = kShifts ? Window::kStepBytes : kPartsA * kBytesA + C::kParts * kBytesB;
   // Rows of A that are brought along K: where there are fewer than a tile's, the others hold anything, and so do sums
   // that nobody finishes. (To fill what lies outside takes the copy engine as long as to bring it.)
@@ -78,7 +82,7 @@ struct Contract {
   static constexpr int kKeptOfTile = End::template kKept<C::kTileN> * sizeof(float);
   static constexpr int kKeptBytes = kKeptOfTile + (kKeepsRows ? (C::kTileM * End::kRawRow * 4 + 15) / 16 * 16 : 0);
   static constexpr int kSharedBytes = 1024 + Window::kResidentBytes + C::kStages * kStepBytes + Window::kZeroBytes + kGroups * (kBoxBytes + kKeptBytes) +
-                                      (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier) + (kShifts ? C::kStages * 4 : 0);
+                                      (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier) + (kTaken ? C::kStages * 4 : 0);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(kOf == 1 || (C::kParts == 1 && C::kJoined == 0 && !C::kTurned && (C::kSplit == 1 || C::kMeet)),
                 "a pair's sums are there together at a tile's end");
@@ -119,7 +123,7 @@ struct Contract {
     WS_DEVICE int from() const { return C::kTail > 1 && shared ? cluster_rank() * kTailPart : part * kPart; }   // its steps
     // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
-      if constexpr (kShifts) return kSteps;
+      if constexpr (kTaken) return kSteps;
       const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
       constexpr int kRows = C::kCluster * C::kTileM;
       if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, kTileColumns))) return from();
@@ -139,6 +143,11 @@ struct Contract {
     }
     return at + gridDim.x / kBlocks;
   }
+  // Those that are taken are told apart by their place in the order, of shifts of those of the same rows: how many are so that blocks do
+  // not begin with. `order`: a word for each, zero before.
+  static constexpr int kOrders = kShifts ? kTilesM : 1;
+  static WS_DEVICE int take(int* order) { return hopper::take_one(order + first_at() % kOrders); }
+  static WS_DEVICE int taken_at(int taken) { return (taken + static_cast<int>(gridDim.x) / kOrders) * kOrders + first_at() % kOrders; }
   // Of blocks that finish all tiles alone: so many tiles later.
   static WS_DEVICE int later_at(int at, int tiles) { return at + tiles * static_cast<int>(gridDim.x / kBlocks); }
   static WS_DEVICE Tile tile_at(int at) {
@@ -191,7 +200,7 @@ struct Contract {
   Barrier* left;          // of a group: its box is there in each of the cluster's blocks; by turns: it is its turn
   Barrier* read;          // and has been read by all of them
   Barrier* there;         // what stays has come
-  int* numbers;           // of shifts: the tile whose first step a stage has; kTiles: there are no more
+  int* numbers;           // where tiles are taken, that whose first step a stage has; kTiles: there are no more
 
   WS_DEVICE Contract() {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
@@ -204,7 +213,7 @@ struct Contract {
     left = empty + C::kStages;
     read = left + kGroups;
     there = read + kGroups;
-    numbers = reinterpret_cast<int*>(there + 1);
+    numbers = reinterpret_cast<int*>(there + kShifts);
   }
 
   WS_DEVICE void begin() {
@@ -303,12 +312,13 @@ struct Contract {
     }
   }
 
-  // Steps of a tile, of operands whose maps begin with those steps of K. `second`: of a pair the other B.
-  WS_DEVICE void bring_steps(const hopper::Map& a, const hopper::Map& b, const hopper::Map& second, Tile tile, int from, int to,
+  // Steps of a tile, `at` in the order, of operands whose maps begin with those steps of K. `second`: of a pair the other B.
+  WS_DEVICE void bring_steps(const hopper::Map& a, const hopper::Map& b, const hopper::Map& second, int at, Tile tile, int from, int to,
                              int first_a, int first_b, Ring& ring) {
 #pragma unroll 1
     for (int step = from; step < to; ++step, ring.next()) {
       hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
+      if (kTaken && step == from) numbers[ring.stage] = at;
       hopper::arrive_expecting(full[ring.stage], kBytesBrought);
 #pragma unroll
       for (int part = 0; part < C::kParts; ++part) {
@@ -320,35 +330,45 @@ struct Contract {
   }
 
   // One thread: brings the operands of all of the block's tiles. `behind`: the second part of the one that is in two, or
-  // the second B of a pair.
-  WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind) {
+  // the second B of a pair. `order`: where tiles are taken.
+  WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, int* order) {
     hopper::prefetch(a);
     hopper::prefetch(b);
     if constexpr (C::kJoined != 0 || kOf == 2) hopper::prefetch(behind);
     Ring ring;
-    for (int at = first_at(); at < kTiles; at = next_at(at)) {
+    for (int at = first_at(), taken = 0; at < kTiles; at = kTaken ? taken_at(taken) : next_at(at)) {
+      if constexpr (kTaken) taken = take(order);   // there when this tile's steps are on their way
       const Tile tile = tile_at(at);
       const int from = tile.from(), to = tile.to();
       if constexpr (C::kJoined == 0) {
-        bring_steps(a, b, behind, tile, from, to, 0, 0, ring);
+        bring_steps(a, b, behind, at, tile, from, to, 0, 0, ring);
       } else {
         // Each with a loop of its own: an address of a map goes to the copy engine and nowhere else.
         const int second = from > C::kCut ? from : C::kCut;
-        bring_steps(a, b, b, tile, from, to < C::kCut ? to : C::kCut, 0, 0, ring);
-        if constexpr (C::kJoined == 1) bring_steps(behind, b, b, tile, second, to, C::kCut, 0, ring);
-        else bring_steps(a, behind, behind, tile, second, to, 0, C::kCut, ring);
+        bring_steps(a, b, b, at, tile, from, to < C::kCut ? to : C::kCut, 0, 0, ring);
+        if constexpr (C::kJoined == 1) bring_steps(behind, b, b, at, tile, second, to, C::kCut, 0, ring);
+        else bring_steps(a, behind, behind, at, tile, second, to, 0, C::kCut, ring);
       }
+    }
+    if constexpr (kTaken) bring_end(ring, true);
+  }
+
+  // Behind the last tile each group, or all that share tiles, have one that says so. `tells`: this thread does.
+  WS_DEVICE void bring_end(Ring& ring, bool tells) {
+#pragma unroll 1
+    for (int step = 0; step < (C::kTurns ? kGroups * kSteps : 1); ++step, ring.next()) {
+      hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
+      if (!tells) continue;
+      numbers[ring.stage] = kTiles;
+      hopper::arrive(full[ring.stage]);
     }
   }
 
   // Of shifts: what stays, then all steps of the block's tiles; a warp, of which each lane has copies of its own of a step (one thread
   // would take as long to say where all of them are as to multiply them).
-  // Blocks take the next tile of their rows when they have room for it, so that those that are finished at about the same time lie
-  // side by side: what they read is still near, and what they write fills lines of memory. (Blocks that have every so many'th
-  // drift apart.) `order`: of each row of tiles how many blocks took one besides their first.
   WS_DEVICE void bring_shifts(const void* a, const void* b, int* order) {
     constexpr int kPiece = 16384, kCopies = C::kParts * Window::kOfStep * Window::kSegments;
-    const int lane = threadIdx.x % 32, rows = first_at() % kTilesM, blocks = gridDim.x / kTilesM;
+    const int lane = threadIdx.x % 32, rows = first_at() % kTilesM;
     if (first_at() < kTiles && lane == 0) {
       hopper::arrive_expecting(*there, Window::kResidentBytes);
       const unsigned char* const weights = static_cast<const unsigned char*>(a) + (long long)(rows) * Window::kResidentBytes;
@@ -366,9 +386,9 @@ struct Contract {
     };
     const unsigned char* const own = static_cast<const unsigned char*>(b) + from(lane);
     Ring ring;
-    for (int at = first_at(), taken = 0; at < kTiles; at = (shuffle(taken, 0) + blocks) * kTilesM + rows) {
+    for (int at = first_at(), taken = 0; at < kTiles; at = taken_at(shuffle(taken, 0))) {
       const Tile tile = tile_at(at);
-      if (lane == 0) taken = hopper::take_one(order + rows);   // there when this tile's steps are on their way
+      if (lane == 0) taken = take(order);   // there when this tile's steps are on their way
 #pragma unroll 1
       for (int step = 0; step < kSteps; ++step, ring.next()) {
         hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
@@ -384,15 +404,7 @@ struct Contract {
           hopper::load_bytes(stage + to(i), static_cast<const unsigned char*>(b) + from(i) + first, Window::kSegment * 16, full[ring.stage]);
       }
     }
-    // Behind the last one each group has a tile that says so.
-#pragma unroll 1
-    for (int step = 0; step < kGroups * kSteps; ++step, ring.next()) {
-      hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
-      if (lane == 0) {
-        numbers[ring.stage] = kTiles;
-        hopper::arrive(full[ring.stage]);
-      }
-    }
+    bring_end(ring, lane == 0);
   }
 
   // The operands of one of a step's products, from 1,024-byte patterns: what to add to `operand` for each.
@@ -705,15 +717,27 @@ struct Contract {
     }
   }
 
-  // Of shifts, the same of tiles in the order in which they are brought, each group every kGroups'th. (Groups that wait for each other
-  // only where stages serve several of them are not quicker.)
-  WS_DEVICE void multiply_shifts(int group, const End& end) {
+  // The tile whose steps come next, where tiles are taken; kTiles or more: there are no more.
+  WS_DEVICE int next_of_ring(const Ring& ring) const {
+    hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
+    return *static_cast<volatile int*>(numbers + ring.stage);
+  }
+
+  // The same of tiles that are taken, each group every kGroups'th. (Groups that wait for each other only where stages serve several of
+  // them are not quicker.)
+  WS_DEVICE void multiply_taken_by_turns(int group, const End& end) {
     if (first_at() >= kTiles) return;
-    const int thread = threadIdx.x % 128, m = tile_at(first_at()).m;   // all of a block's tiles are of the same rows
+    const int thread = threadIdx.x % 128;
     typename End::Begun begun[kEach];
+    const auto begin_rows = [&](Tile tile) {
 #pragma unroll
-    for (int rows = 0; rows < kEach; ++rows) begun[rows] = end.template begin<C::kTileN>(0, m + rows * 64, 0, thread);
-    keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
+      for (int rows = 0; rows < kEach; ++rows) begun[rows] = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, thread);
+    };
+    if constexpr (kShifts) {   // all of a block's tiles are of the same rows, and columns have nothing of their own
+      begin_rows(tile_at(first_at()));
+      keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
+      hopper::wait(*there, 0, "there", 0);
+    }
     float sums[kEach][C::kTileN / 2];
     Ring ring;
     ring.skip(group * kSteps);
@@ -721,11 +745,9 @@ struct Contract {
     const auto give_turn = [&] {
       if (thread == 0) hopper::arrive(left[group + 1 == kGroups ? 0 : group + 1]);
     };
-    hopper::wait(*there, 0, "there", 0);
     for (;; ring.skip((kGroups - 1) * kSteps), parity ^= 1) {
       hopper::wait(left[group], parity, "turn", group);
-      hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
-      const int at = *static_cast<volatile int*>(numbers + ring.stage);
+      const int at = next_of_ring(ring);
       if (at >= kTiles) break;
       const Tile tile = tile_at(at);
       Ahead ahead;
@@ -739,14 +761,17 @@ struct Contract {
 #pragma unroll 1
       for (int step = 0; step < kSteps; ++step, ring.next()) {
         if (step > 0) hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
-        if constexpr (C::kRun > 0) {
+        if constexpr (kShifts && C::kRun > 0) {
           multiply_unit_runs(step, ring.stage, sums[0]);
           release(ring.stage);
           continue;
         }
         hopper::products_begin();
 #pragma unroll
-        for (int rows = 0; rows < kEach; ++rows) multiply_units<0, Window::kUnits>(rows, step, ring.stage, sums[rows], step > 0);
+        for (int rows = 0; rows < kEach; ++rows) {
+          if constexpr (kShifts) multiply_units<0, Window::kUnits>(rows, step, ring.stage, sums[rows], step > 0);
+          else multiply_step(rows, ring.stage, sums[rows], step > 0);
+        }
         hopper::products_commit();
         hopper::products_wait<1>();
         if (step > 0) release(before);
@@ -754,7 +779,8 @@ struct Contract {
       }
       give_turn();
       hopper::products_wait<0>();
-      if (C::kRun == 0) release(before);
+      if (!kShifts || C::kRun == 0) release(before);
+      if constexpr (!kShifts) begin_rows(tile);
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
         // Which tile comes next is not known yet.
@@ -779,8 +805,13 @@ struct Contract {
     Ring ring;
     unsigned meeting = 0;   // parity of the next one's phase
     Ahead ahead;
-    ahead.read(*this, end, rows_at(first_at(), group), 0);
+    if constexpr (!kTaken) ahead.read(*this, end, rows_at(first_at(), group), 0);
     for (int at = first_at(); at < kTiles; at = next_at(at)) {
+      if constexpr (kTaken) {
+        at = next_of_ring(ring);
+        if (at >= kTiles) break;
+        ahead.read(*this, end, rows_at(at, group), 0);
+      }
       const Tile tile = tile_at(at);
       const int to = tile.to();
       typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
@@ -807,7 +838,7 @@ struct Contract {
           scales.add(run, sums);
         }
       }
-      store(group, rows_of(tile, group), sums, end, begun, meeting, ahead, rows_at(next_at(at), group));
+      store(group, rows_of(tile, group), sums, end, begun, meeting, ahead, rows_at(kTaken ? kTiles : next_at(at), group));
     }
   }
 
@@ -1210,15 +1241,15 @@ struct Contract {
       if (threadIdx.x % 128 < (kShifts ? 32 : 1)) bring();
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      if constexpr (kShifts) multiply_shifts(group, end);
+      if constexpr (C::kTurns && kTaken) multiply_taken_by_turns(group, end);
       else if constexpr (C::kTurns) multiply_by_turns(group, end);
       else multiply(group, g, end);
     }
     if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
   }
   WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, const typename C::Glue& g,
-                     const End& end) {
-    run([&] { bring(a, b, behind); }, g, end);
+                     const End& end, int* order = nullptr) {
+    run([&] { bring(a, b, behind, order); }, g, end);
   }
 };
 
@@ -1241,7 +1272,13 @@ WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, 
   }
 }
 
-// Of shifts: the packed operands (contract_shifts.cuh), and `order`, of each row of tiles zero before.
+// Of windows that take tiles: with `order`, a word that is zero before.
+template <class C, class G>
+WS_DEVICE void contract_windows(const G& g, const hopper::Map& a, const hopper::Map& b, EndTotals left, int* order) {
+  Contract<C, WholeSums<G>>().run(a, b, a, g, WholeSums<G>(g, left), order);
+}
+
+// Of shifts: the packed operands (contract_shifts.cuh), and `order`, a word of each row of tiles that is zero before.
 template <class C, class G>
 WS_DEVICE void contract_shifts(const G& g, const void* a, const void* b, int* order) {
   Contract<C, WholeSums<G>> all;

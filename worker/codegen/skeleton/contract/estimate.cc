@@ -46,8 +46,8 @@ struct ShiftsEnd {
   double of_tile, of_sum, making, apart;
 };
 constexpr ShiftsEnd kShiftsEnds[] = {
-    {4.9, 15, 0.73, 3.9}, {5.1, 16, 0.46, 5.2}, {5.3, 17, 0.18, 6.5}};
-constexpr ShiftsEnd kShiftsManySums = {2, 13, 0.3, 3.9};
+    {3.8, 12.8, 0.25, 3.9}, {4.1, 13.2, 0.17, 5.5}, {4.4, 13.5, 0.1, 7}};
+constexpr ShiftsEnd kShiftsManySums = {3.8, 15, 0.25, 3.9};
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
@@ -116,7 +116,7 @@ constexpr Pace kPace = {.part = 0.91,
 struct WindowsTake {
   double main, moving, apart, making;
 };
-constexpr WindowsTake kRowsTake = {1, 1, 0, 1}, kImageTakes = {1.4, 5, 1, 0.25};
+constexpr WindowsTake kRowsTake = {1, 1, 0, 1}, kImageTakes = {1.4, 4.7, 0.1, 0.25};
 // From where a step's boxes are asked for to where they are there, as 12 steps on their way show
 // it.
 constexpr double kBoxSeconds = 1.7e-6;

@@ -617,13 +617,14 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   if (IsShifts(form)) {
     const ShiftsShape shape = ShiftsOf(form, knobs);
     step = shape.step_bytes;
-    stays = shape.resident_bytes + shape.zero_bytes + kBarriers + knobs.stages() * 4;
+    stays = shape.resident_bytes + shape.zero_bytes + kBarriers;
   }
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
   const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
   if (IsShifts(form)) kept += 4 * knobs.tile_m() * form.row_words;
+  if (form.windows) stays += knobs.stages() * 4;
   return 1024 + stays + knobs.stages() * (step + kBarriers) +
          GroupsOf(form, knobs) * (box + kept + kBarriers);
 }

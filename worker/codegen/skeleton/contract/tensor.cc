@@ -482,9 +482,9 @@ class Writer {
     shape.grid = std::min(blocks, kPackBlocks * target_.sm_count);
     if (scaled_) extra.push_back({"int* wide", LeaveWide(once, shape.grid), {}});
     absl::StrAppend(&given, scaled_ ? ", wide" : ", nullptr");
-    if (!once && IsShifts(form_)) {
+    if (!once && Takes()) {
       extra.push_back({"int* order", LeaveOrder(), {}});
-      absl::StrAppend(&given, ", order, ", RowsOfTiles());
+      absl::StrAppend(&given, ", order, ", Orders());
     }
     return writer
         .Kernel(once ? "_prepare" : "_pack", shape, extra,
@@ -494,9 +494,15 @@ class Writer {
         .status();
   }
 
-  // Of shifts: a word of each row of tiles, which blocks take from; zero where they begin.
-  int64_t RowsOfTiles() const { return CeilDiv(form_.m, int64_t{knobs_.tile_m()}); }
-  int LeaveOrder() { return order_ = writer_.Workspace("_order", RowsOfTiles() * 4); }
+  // Whether blocks take tiles, as ws::Contract has it (kTaken), and by how many words.
+  bool Takes() const {
+    return form_.windows && OnTensorCores(knobs_.math(), target_) && inlined_ < 0 &&
+           knobs_.cluster() == 1 && knobs_.split() == 1 && knobs_.tail() == 1;
+  }
+  int64_t Orders() const {
+    return IsShifts(form_) ? CeilDiv(form_.m, int64_t{knobs_.tile_m()}) : 1;
+  }
+  int LeaveOrder() { return order_ = writer_.Workspace("_order", Orders() * 4); }
 
   // Memory for the words of so many blocks that pack, as they know it.
   int LeaveWide(bool once, int64_t blocks) {
@@ -586,24 +592,30 @@ class Writer {
                            MapOf(form_, behind_of_, behind_, type_, RowsBrought(sides, behind_of_)),
                            /*only_read=*/true});
     std::vector<KernelArgument> backs = Backs();
+    if (Takes() && order_ < 0) writer_.Zero(LeaveOrder(), Orders() * 4);
     std::string body;
     if (inlined_ >= 0) {
       backs[inlined_].declaration = StrCat("float* back_", inlined_ == 0 ? "a" : "b");
       body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
                     ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", wide_.blocks);
     } else if (IsShifts(form_)) {
-      if (order_ < 0) writer_.Zero(LeaveOrder(), RowsOfTiles() * 4);
       body = StrCat("ws::contract_shifts<", config, ">(", End(), ", a, b, order)");
+    } else if (Takes()) {
+      const std::string left = left_.text().empty() ? ", {nullptr, nullptr}" : left_.text();
+      body =
+          StrCat("ws::contract_windows<", config, ">(", End(), ", map_a, map_b", left, ", order)");
     } else {
       body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
                     behind_of_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_.here, {}});
-    if (IsShifts(form_))
+    if (Takes()) {
+      for (const KernelArgument& argument : left_.arguments()) arguments.push_back(argument);
       arguments.push_back({"int* order", order_, {}});
-    else
+    } else {
       AddPartial(arguments, body);
+    }
     KernelShape shape;
     shape.threads = 128 * (GroupsOf(form_, knobs_) + 1);
     shape.blocks_per_sm = knobs_.blocks_per_sm();
