@@ -43,7 +43,7 @@ namespace ws {
 // threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
 // leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum, which it may where kLooks;
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
-// turned from row `at` of columns; read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
+// turned from row `at` of columns; kRowsAtOnce: rows, one below the other, that are finished together. read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
 // words (of shifts, read_own what a line has of its own of it, and read_row of a row what all of that has alike, kRawRow words, a
 // RawRow); finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
 // `row` and `column` within the group's part of the tile. kDown, kAcross: finish<W>(batch, m, n, raw, sums, value) does, and says what
@@ -80,7 +80,7 @@ struct Contract {
   static constexpr bool kKeepsRows = kShifts && End::kRawRow > 0;
   static constexpr int kRawOwn = kKeepsRows ? End::kRaw - End::kRawRow : End::kRaw;   // words that are read for a line of a tile
   static constexpr int kKeptOfTile = End::template kKept<C::kTileN> * sizeof(float);
-  static constexpr int kKeptBytes = kKeptOfTile + (kKeepsRows ? (C::kTileM * End::kRawRow * 4 + 15) / 16 * 16 : 0);
+  static constexpr int kKeptBytes = kKeptOfTile + (kKeepsRows ? (C::kTileM / End::kRowsAtOnce * End::kRawRow * 4 + 15) / 16 * 16 : 0);
   static constexpr int kSharedBytes = 1024 + Window::kResidentBytes + C::kStages * kStepBytes + Window::kZeroBytes + kGroups * (kBoxBytes + kKeptBytes) +
                                       (2 * (C::kStages + kGroups) + kShifts) * sizeof(Barrier) + (kTaken ? C::kStages * 4 : 0);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
@@ -866,12 +866,12 @@ struct Contract {
   // of lines that are kApart from each other, kOwn of them, so that what belongs to the place is had once.
   template <bool MEET>
   struct Own {
-    static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
+    static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64 / End::kRowsAtOnce;
     static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
     // Threads beside each other have lines of which what is written lies side by side, where each has one column of them: of two,
     // a store would have half of what lies there.
-    static constexpr bool kPaired = C::Glue::kRowPairs && End::kWidth == 1 && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
+    static constexpr bool kPaired = C::Glue::kRowPairs && End::kRowsAtOnce == 1 && End::kWidth == 1 && !C::kTurned && !End::kDown && !End::kAcross && kEven && kThreads / kInLine % 2 == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
     // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
     static constexpr int kFree = (kRegistersMultiplying < 232 ? kRegistersMultiplying : 232) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
@@ -885,7 +885,7 @@ struct Contract {
     }
     // Lines of the box that are of the result, and whether a place of them is.
     static WS_DEVICE int inside(Tile tile, int first_column) {
-      const int lines = C::kTurned ? C::kN - tile.n - first_column : C::kM - tile.m;
+      const int lines = C::kTurned ? C::kN - tile.n - first_column : (C::kM - tile.m) / End::kRowsAtOnce;
       return lines < kLines ? lines : kLines;
     }
     static WS_DEVICE bool is_inside(Tile tile, int first_column, int at) {
@@ -913,9 +913,9 @@ struct Contract {
   static WS_DEVICE void read_end(const End& end, Tile tile, int first_column, int line, int at, typename End::Raw& raw) {
     const int column = first_column + (C::kTurned ? line : at);
     if constexpr (kKeepsRows) {
-      if constexpr (kRawOwn > 0) end.read_own(tile.batch, tile.m + line, column_of(tile, column), raw);
+      if constexpr (kRawOwn > 0) end.read_own(tile.batch, tile.m + line * End::kRowsAtOnce, column_of(tile, column), raw);
     } else {
-      end.read(tile.batch, tile.m + (C::kTurned ? at : line), kShifts ? column_of(tile, column) : tile.n + column, raw);
+      end.read(tile.batch, tile.m + (C::kTurned ? at : line * End::kRowsAtOnce), kShifts ? column_of(tile, column) : tile.n + column, raw);
     }
   }
   // What rows of a block's tiles have of their own, behind what the group's end keeps: put there, and of a tile's row with the rest.
@@ -924,15 +924,15 @@ struct Contract {
       auto* const rows = reinterpret_cast<typename End::RawRow*>(kept + kKeptOfTile / sizeof(float));
       static_assert(sizeof(*rows) <= End::kRawRow * 4, "words");
       const int m = tile_at(first_at()).m;
-      for (int row = threadIdx.x % 128; row < C::kTileM; row += 128) {
-        if (m + row < C::kM) end.read_row(0, m + row, rows[row]);
+      for (int line = threadIdx.x % 128; line < C::kTileM / End::kRowsAtOnce; line += 128) {
+        if (m + line * End::kRowsAtOnce < C::kM) end.read_row(0, m + line * End::kRowsAtOnce, rows[line]);
       }
     }
   }
   static WS_DEVICE typename End::Raw with_row(const float* kept, Tile tile, int row, const typename End::Raw& raw) {
     typename End::Raw all = raw;
     if constexpr (kKeepsRows)
-      static_cast<typename End::RawRow&>(all) = reinterpret_cast<const typename End::RawRow*>(kept + kKeptOfTile / sizeof(float))[tile.m % C::kTileM + row];
+      static_cast<typename End::RawRow&>(all) = reinterpret_cast<const typename End::RawRow*>(kept + kKeptOfTile / sizeof(float))[(tile.m % C::kTileM + row) / End::kRowsAtOnce];
     return all;
   }
   // Reads for the thread's lines from number `from` on; instead of those that are not of the result its first one again.
@@ -960,12 +960,13 @@ struct Contract {
     const int lines = O::inside(tile, first_column);
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
     const auto finish = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
-      const int row = C::kTurned ? at : line, column = C::kTurned ? line : at;
+      const int row = C::kTurned ? at : line * End::kRowsAtOnce, column = C::kTurned ? line : at;
       const int n = kShifts ? column_of(tile, first_column + column) : tile.n + first_column + column;
-      float done[kOf * W];
+      static_assert(End::kRowsAtOnce == 1 || (kOf == 1 && W == 1), "of one product, a column");
+      float done[kOf * End::kRowsAtOnce * W];
 #pragma unroll
-      for (int of = 0; of < kOf; ++of) {
-        const int at_sums = place_in_box(row, column + of * kBoxColumns);
+      for (int of = 0; of < kOf * End::kRowsAtOnce; ++of) {
+        const int at_sums = End::kRowsAtOnce > 1 ? place_in_box(row + of, column) : place_in_box(row, column + of * kBoxColumns);
         float parts[MEET ? kMeeting : 1][W];
         if constexpr (MEET) {
 #pragma unroll
@@ -1036,7 +1037,7 @@ struct Contract {
   // ---- sums of what is finished: of 64 rows of a column; and of a row those of a tile's columns that are in the first or the
   // second half of their box
 
-  static_assert(!kTotals || (kOf == 1 && !kShifts && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
+  static_assert(!kTotals || (kOf == 1 && End::kRowsAtOnce == 1 && !kShifts && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
   static constexpr int kAcrossColumns = kColumns < 32 ? kColumns : 32;   // those of neighbouring threads of a warp
   static constexpr int kOwn = kTotals ? Own<false>::kOwn : 1;
   static constexpr int kTogether = Own<false>::kAhead > 0 && kTotals ? Own<false>::kAhead : kOwn < 4 ? kOwn : 4;

@@ -18,23 +18,51 @@ struct KeepsNothing {
   template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
   template <int W> WS_DEVICE Place<W> place(const float*, int) const { return {}; }
 };
+// What a glue takes of a line at once, and how: neighbours along N, or those of a column of two rows that are written side by side.
+template <class G, bool TOGETHER = G::kRowsTogether>
+struct LinesOf {
+  static constexpr int kRowsAtOnce = 1, kWidth = G::kWidth, kRaw = G::kRawEnd, kRawRow = G::kRawRow;
+  using Raw = typename G::RawEnd;
+  using RawRow = typename G::RawRow;
+  static WS_DEVICE void read(const G& g, int batch, int m, int n, Raw& raw) { g.load_end(batch, m, n, raw); }
+  static WS_DEVICE void read_row(const G& g, int batch, int m, RawRow& raw) { g.load_row(batch, m, raw); }
+  static WS_DEVICE void read_own(const G& g, int batch, int m, int n, Raw& raw) { g.load_own(batch, m, n, raw); }
+  template <int V>
+  static WS_DEVICE void finish(const G& g, int batch, int m, int n, const Raw& raw, const float (&sums)[V]) {
+    g.template finish<G::kWidth>(batch, m, n, raw, sums);
+  }
+};
+template <class G>
+struct LinesOf<G, true> {
+  static constexpr int kRowsAtOnce = 2, kWidth = 1, kRaw = G::kRawRows, kRawRow = G::kRawOfRows;
+  using Raw = typename G::RawRows;
+  using RawRow = typename G::RawOfRows;
+  static WS_DEVICE void read(const G& g, int batch, int m, int n, Raw& raw) { g.load_rows(batch, m, n, raw); }
+  static WS_DEVICE void read_row(const G& g, int batch, int m, RawRow& raw) { g.load_of_rows(batch, m, raw); }
+  static WS_DEVICE void read_own(const G& g, int batch, int m, int n, Raw& raw) { g.load_rows_own(batch, m, n, raw); }
+  static WS_DEVICE void finish(const G& g, int batch, int m, int n, const Raw& raw, const float (&sums)[2]) {
+    g.template finish_rows<2>(batch, m, n, raw, sums);
+  }
+};
+
 template <class G>
 struct WholeSums : KeepsNothing {
-  static constexpr int kWidth = G::kWidth;
+  using Lines = LinesOf<G>;
+  static constexpr int kRowsAtOnce = Lines::kRowsAtOnce, kWidth = Lines::kWidth;
   static constexpr bool kDown = G::kTotalDown, kAcross = G::kTotalAcross;
   const G& g;
   const EndTotals left;
   WS_DEVICE WholeSums(const G& g, EndTotals left) : g(g), left(left) {}
-  static constexpr int kRaw = G::kRawEnd, kRawRow = G::kRawRow;
-  using Raw = typename G::RawEnd;
-  using RawRow = typename G::RawRow;
-  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
-  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { g.load_row(batch, m, raw); }
-  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { g.load_own(batch, m, n, raw); }
-  template <int W, bool LOOK>
+  static constexpr int kRaw = Lines::kRaw, kRawRow = Lines::kRawRow;
+  using Raw = typename Lines::Raw;
+  using RawRow = typename Lines::RawRow;
+  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { Lines::read(g, batch, m, n, raw); }
+  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { Lines::read_row(g, batch, m, raw); }
+  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { Lines::read_own(g, batch, m, n, raw); }
+  template <int W, bool LOOK, int V>
   WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw,
-                        const float (&sums)[G::kPair ? 2 * W : W]) const {
-    g.template finish<W>(batch, m, n, raw, sums);
+                        const float (&sums)[V]) const {
+    Lines::finish(g, batch, m, n, raw, sums);
   }
   template <int W>
   WS_DEVICE void finish(int batch, int m, int n, const Raw& raw, const float (&sums)[W], float (&value)[W]) const {
@@ -43,7 +71,7 @@ struct WholeSums : KeepsNothing {
 };
 template <class G>
 struct PartialSums : KeepsNothing {
-  static constexpr int kWidth = G::kWidth, kRaw = 0, kRawRow = 0;
+  static constexpr int kRowsAtOnce = 1, kWidth = G::kWidth, kRaw = 0, kRawRow = 0;
   float* partial;
   WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
   struct Raw {};
@@ -57,10 +85,11 @@ struct PartialSums : KeepsNothing {
 // The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
 template <class G, bool ONE>
 struct WholeSums<Scaled<G, false, ONE>> {
+  using Lines = LinesOf<G>;
   static constexpr bool kLooks = true, kDown = false, kAcross = false;
-  static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd, kRawRow = G::kRawRow;
-  using Raw = typename G::RawEnd;
-  using RawRow = typename G::RawRow;
+  static constexpr int kRowsAtOnce = Lines::kRowsAtOnce, kWidth = Lines::kWidth, kRaw = Lines::kRaw, kRawRow = Lines::kRawRow;
+  using Raw = typename Lines::Raw;
+  using RawRow = typename Lines::RawRow;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
     float row, columns[2];
@@ -98,19 +127,23 @@ struct WholeSums<Scaled<G, false, ONE>> {
     load<W, float, 0>(kept + 64 + column, place.back);
     return place;
   }
-  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
-  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { g.load_row(batch, m, raw); }
-  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { g.load_own(batch, m, n, raw); }
-  template <int W, bool LOOK>
+  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { Lines::read(g, batch, m, n, raw); }
+  WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { Lines::read_row(g, batch, m, raw); }
+  WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { Lines::read_own(g, batch, m, n, raw); }
+  // One of two rows that another kernel makes is written here first.
+  template <int W, bool LOOK, int V>
   WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int, const Raw& raw,
-                        const float (&sums)[W]) const {
-    float done[W];
+                        const float (&sums)[V]) const {
+    float done[V];
     if (LOOK) {
-      if (g.leaves_out(kept[row], place.back)) return;
+      bool out = true;
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) out = out && g.leaves_out(kept[row + r], place.back);
+      if (out) return;
     }
 #pragma unroll
-    for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(place.back[v]);
-    static_cast<const G&>(g).template finish<W>(batch, m, n, raw, done);
+    for (int v = 0; v < V; ++v) done[v] = sums[v] * factor_of(kept[row + v / W]) * factor_of(place.back[v % W]);
+    Lines::finish(static_cast<const G&>(g), batch, m, n, raw, done);
   }
 };
 
@@ -120,7 +153,7 @@ struct WholeSums<Scaled<G, false, ONE>> {
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
   static constexpr bool kLooks = true, kDown = false, kAcross = false;
-  static constexpr int kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd, kRawRow = 0;
+  static constexpr int kRowsAtOnce = 1, kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd, kRawRow = 0;
   using Raw = typename G::RawEnd;
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;

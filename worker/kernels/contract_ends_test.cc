@@ -9,7 +9,7 @@ namespace {
 
 struct Case {
   int m, n, tile_m, tile_n, width;
-  bool reads, down, across, pair = false, row_pairs = false;
+  bool reads, down, across, pair = false, row_pairs = false, together = false;
 };
 
 // y = s * r + 1 (or s + 1), all elements once, and the sums of what is stored. Of a pair s and r
@@ -24,8 +24,9 @@ struct G {
   using Sum = float;
   static constexpr long long kBatch = 1, kM = )",
       c.m, ", kN = ", c.n, ", kK = 64;\n  static constexpr int kWidth = ", c.width,
-      ", kRawRow = 0, kRawEnd = ", c.reads ? c.width : 0, ";\n  static constexpr bool kPair = ", text(c.pair),
-      ", kRowPairs = ", text(c.row_pairs), ", kTotalDown = ", text(c.down),
+      ", kRawRow = 0, kRawEnd = ", c.reads ? c.width : 0,
+      ";\n  static constexpr bool kPair = ", text(c.pair), ", kRowPairs = ", text(c.row_pairs),
+      ", kRowsTogether = ", text(c.together), ", kTotalDown = ", text(c.down),
       ", kTotalAcross = ", text(c.across), R"(;
   const float* r;
   float* y;
@@ -46,6 +47,23 @@ struct G {
 )",
       totals.empty() ? "" : "    for (int v = 0; v < V; ++v) value[v] = y[m * kN + n + v];\n",
       R"(  }
+)",
+      c.together ? absl::StrCat(R"(
+  static constexpr int kRawOfRows = 0, kRawRows = )",
+                                c.reads ? 2 : 0, R"(;
+  struct RawOfRows {};
+  struct RawRows { float x[2]; };
+  WS_DEVICE void load_rows(int, int m, int n, RawRows& raw) const {
+    for (int j = 0; j < 2; ++j) raw.x[j] = r[(m + j) * kN + n];
+  }
+  template <int V>
+  WS_DEVICE void finish_rows(int, int m, int n, const RawRows& raw, const float (&sums)[2]) const {
+    for (int j = 0; j < 2; ++j) y[(m + j) * kN + n] += sums[j] * )",
+                                c.reads ? "raw.x[j]" : "1", R"( + 1;
+  }
+)")
+                 : "",
+      R"(
   static WS_DEVICE bool wanted(int, int, int, int) { return true; }
 };
 struct Tiles {
@@ -113,6 +131,11 @@ TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
       {100, 131, 64, 64, 1, true, false, false, false, true},
       {130, 264, 128, 128, 2, false, false, false, false, true},
       {64, 100, 64, 32, 4, true, false, false, false, true},
+      // Two rows of a column together.
+      {100, 131, 64, 64, 1, true, false, false, false, true, true},
+      {130, 264, 128, 128, 2, false, false, false, false, true, true},
+      {70, 99, 64, 32, 1, true, false, false, false, true, true},
+      {74, 333, 64, 160, 4, true, false, false, false, true, true},
   };
   std::mt19937 random(7);
   std::uniform_int_distribution<int> whole(-8, 8);  // all sums are exact
@@ -120,7 +143,7 @@ TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
     INFO(c.m << " x " << c.n << " in " << c.tile_m << " x " << c.tile_n << " by " << c.width
              << (c.reads ? ", reads" : "") << (c.down ? ", down" : "")
              << (c.across ? ", across" : "") << (c.pair ? ", a pair" : "")
-             << (c.row_pairs ? ", rows by pairs" : ""));
+             << (c.row_pairs ? ", rows by pairs" : "") << (c.together ? ", together" : ""));
     const int down = (c.m + 63) / 64;
     const int across = (c.n + c.tile_n - 1) / c.tile_n * (c.tile_n >= 64 ? 2 : 1);
     device::PlanBuilder builder(SourceOf(c));

@@ -17,7 +17,9 @@
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
 //   kPair: there are two products of A, the other with second<kWidthB>(b, n, k, x) for B. Half of a tile's columns are one's, half
 //   the other's, of the same N; finish takes kWidth sums of the first and then as many of the second
-//   kRowPairs: what finish writes of rows 2i and 2i + 1 lies side by side, and of neighbours along N it does not
+//   kRowPairs: what finish writes of rows 2i and 2i + 1 lies side by side, and of neighbours along N it does not; kRowsTogether: there
+//   is also finish_rows<2>(b, m, n, raw, sums), which takes both of a column, of a RawRows (kRawRows words) that load_rows reads, and of
+//   it load_of_rows what all of two rows has alike, a RawOfRows (kRawOfRows), and load_rows_own the others
 //   kTotalDown, kTotalAcross: finish has a further argument, `value`, in which it leaves what is summed over M or over N; there is no
 //   pair, and Sum is float. What tiles leave of the sums is added up by `contract_totals`, which calls total_down(b, n, sum) or
 //   total_across(b, m, sum) for each

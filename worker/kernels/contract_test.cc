@@ -138,7 +138,7 @@ static_assert(pairs_take_two_turns());
 // Sums on their way to their finish: each element of a box has a place of its own, and pairs that half a
 // warp writes (4 rows by 4 pairs of 8 bytes) meet each bank once.
 struct AllWanted {
-  static constexpr bool kPair = false, kRowPairs = false, kTotalDown = false, kTotalAcross = false;
+  static constexpr bool kPair = false, kRowPairs = false, kRowsTogether = false, kTotalDown = false, kTotalAcross = false;
   static __device__ bool wanted(int, int, int, int) { return true; }
 };
 struct Config {
@@ -152,7 +152,7 @@ struct Config {
   static constexpr bool kAlongM = false, kAlongN = false;
 };
 struct Keeping : ws::KeepsNothing {
-  static constexpr int kWidth = 4, kRaw = 0;
+  static constexpr int kRowsAtOnce = 1, kWidth = 4, kRaw = 0;
   struct Raw {};
 };
 template <int N> struct Wide : Config { static constexpr int kTileN = N; };

@@ -243,6 +243,106 @@ std::string WantedBody(const Kernel& kernel) {
   return StrCat("return ", absl::StrJoin(any, " || "), ";\n");
 }
 
+// What an end is called: of neighbours along N, and of those of a column of two rows.
+struct EndNames {
+  const char *of_row, *raw, *load_of_row, *load_own, *load, *finish, *words_of_row, *words;
+};
+constexpr EndNames kOfLine = {"RawRow",   "RawEnd", "load_row", "load_own",
+                              "load_end", "finish", "kRawRow",  "kRawEnd"};
+constexpr EndNames kOfRows = {"RawOfRows", "RawRows",     "load_of_rows", "load_rows_own",
+                              "load_rows", "finish_rows", "kRawOfRows",   "kRawRows"};
+
+// What each line of a tile has of its own, and what becomes of its sums. `scaled`: they are
+// multiplied by scales of rows first.
+std::string EndText(const GroupContext& context, const ContractForm& form, const Kernel& end,
+                    const std::vector<Parameter>& parameters, const std::string& index,
+                    const EndNames& names, bool scaled) {
+  const Frame& frame = end.frame;
+  const uint64_t place = BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column);
+  Dialect dialect = MakeDialect(context, end, parameters, index);
+  // A branch would keep apart what several lines of a tile read and make at once.
+  dialect.both_sides = true;
+  dialect.one_sum = true;
+  dialect.store_hint = 2;
+  // Rows' own variables; lanes are of two rows, or of neighbours along N.
+  const uint64_t rows_lane = &names == &kOfRows ? BitOf(frame.lane) : 0;
+  const uint64_t of_row = BitOf(frame.outer) | BitOf(frame.row) | rows_lane;
+  const auto ahead_of = [&](bool rows) {
+    return ReadAheadOf(
+        dialect, end, ValuesOf(end), place,
+        [&](ValuePtr value) {
+          // Words of rows lie beside each other.
+          const bool alike = (value->variables & ~of_row) == 0 && graph::SizeOf(value->type) <= 4;
+          return (value->variables & BitOf(frame.row)) != 0 && alike == rows;
+        },
+        rows ? "r" : "w");
+  };
+  const ReadAhead rows = ahead_of(true), own = ahead_of(false);
+  Text text;
+  text.Line(StrCat("static constexpr int ", names.words_of_row, " = ", rows.words, ", ",
+                   names.words, " = ", rows.words + own.words, ";"));
+  text.Open(StrCat("struct ", names.of_row, " {"));
+  text.Append(rows.members);
+  text.Close("};");
+  text.Open(StrCat("struct ", names.raw, " : ", names.of_row, " {"));
+  text.Append(own.members);
+  text.Close("};");
+  text.Open(StrCat("WS_DEVICE void ", names.load_of_row, "(Index b, Index m, ", names.of_row,
+                   "& raw) const {"));
+  text.Append(rows.load);
+  text.Close();
+  const std::string of_raw = StrCat("(Index b, Index m, Index n, ", names.raw, "& raw) const {");
+  text.Open(StrCat("WS_DEVICE void ", names.load_own, of_raw));
+  text.Append(own.load);
+  text.Close();
+  text.Open(StrCat("WS_DEVICE void ", names.load, of_raw));
+  text.Line(StrCat(names.load_of_row, "(b, m, raw);"));
+  text.Line(StrCat(names.load_own, "(b, m, n, raw);"));
+  text.Close();
+  std::vector<std::pair<ValuePtr, std::string>> ahead = rows.values;
+  ahead.insert(ahead.end(), own.values.begin(), own.values.end());
+  // What is summed comes back to who adds it up.
+  const bool summed = form.summed >= 0;
+  const std::string sums = StrCat("const Sum (&sums)[", form.pair ? "2 * V" : "V", "]",
+                                  summed ? ", Sum (&value)[V]" : "", ") const {");
+  text.Line("template <int V>");
+  text.Open(StrCat("WS_DEVICE void ", names.finish, "(Index b, Index m, Index n, const ", names.raw,
+                   "& raw, ", sums));
+  if (scaled) {
+    text.Line("Sum done[V];");
+    text.Line("const Sum of_row = rows_a(b, m);");
+    text.Line("for (int j = 0; j < V; ++j) done[j] = sums[j] * (of_row * rows_b(b, n + j));");
+  }
+  text.Append(FinishBody(context, dialect, end, form, place, scaled ? "done" : "sums", ahead));
+  text.Close();
+  if (&names == &kOfRows) return text.str();
+  text.Line("template <int V>");
+  text.Open(StrCat("WS_DEVICE void finish(Index b, Index m, Index n, ", sums));
+  text.Line("RawEnd raw;");
+  text.Line("load_end(b, m, n, raw);");
+  text.Line(StrCat("finish<V>(b, m, n, raw, sums", summed ? ", value" : "", ");"));
+  text.Close();
+  return text.str();
+}
+
+// Whether what is written of rows 2i and 2i + 1 is one access of two: then they are finished
+// together.
+std::optional<Kernel> RowsTogether(const Analysis& group, const Domain& domain,
+                                   const ContractForm& form) {
+  if (!form.row_pairs || form.pair || form.summed >= 0 || form.apart.run > 0) return std::nullopt;
+  auto kernel = BuildContract(group, domain, form, Lane::kM, 2);
+  if (!kernel.ok()) return std::nullopt;
+  const Frame& frame = kernel->frame;
+  for (const Kernel::Root& root : kernel->roots) {
+    const bool parted =
+        root.condition != nullptr && (root.condition->variables & BitOf(frame.lane)) != 0;
+    if (parted || root.greatest || !IsVector(root.address, frame) ||
+        !FitsAccesses(root.value->type, 2))
+      return std::nullopt;
+  }
+  return *std::move(kernel);
+}
+
 }  // namespace
 
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
@@ -283,7 +383,9 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     }
   }
   const GroupContext context = ContextOf(group, written, StyleOf(resolved), writer.glue());
+  const std::optional<Kernel> together = RowsTogether(group, domain, form);
   std::vector<const Kernel*> kernels = {&*a, &*b, &*end};
+  if (together) kernels.push_back(&*together);
   if (image) kernels.push_back(&*image);
   for (const Kernel& kernel : of_sums) {
     if (!kernel.roots.empty()) kernels.push_back(&kernel);
@@ -395,67 +497,9 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
   text.Append(WantedBody(*single));
   text.Close();
-  // What each line of a tile has of its own.
-  const Frame& frame = end->frame;
-  const uint64_t place = BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column);
-  Dialect dialect = MakeDialect(context, *end, parameters, index);
-  // A branch would keep apart what several lines of a tile read and make at once.
-  dialect.both_sides = true;
-  dialect.one_sum = true;
-  dialect.store_hint = 2;
-  const uint64_t of_row = BitOf(frame.outer) | BitOf(frame.row);
-  const auto ahead_of = [&](bool rows) {
-    return ReadAheadOf(
-        dialect, *end, ValuesOf(*end), place,
-        [&](ValuePtr value) {
-          // Words of rows lie beside each other.
-          const bool alike = (value->variables & ~of_row) == 0 && graph::SizeOf(value->type) <= 4;
-          return (value->variables & BitOf(frame.row)) != 0 && alike == rows;
-        },
-        rows ? "r" : "w");
-  };
-  const ReadAhead rows = ahead_of(true), own = ahead_of(false);
-  text.Line(StrCat("static constexpr int kRawRow = ", rows.words,
-                   ", kRawEnd = ", rows.words + own.words, ";"));
-  text.Open("struct RawRow {");
-  text.Append(rows.members);
-  text.Close("};");
-  text.Open("struct RawEnd : RawRow {");
-  text.Append(own.members);
-  text.Close("};");
-  text.Open("WS_DEVICE void load_row(Index b, Index m, RawRow& raw) const {");
-  text.Append(rows.load);
-  text.Close();
-  text.Open("WS_DEVICE void load_own(Index b, Index m, Index n, RawEnd& raw) const {");
-  text.Append(own.load);
-  text.Close();
-  text.Open("WS_DEVICE void load_end(Index b, Index m, Index n, RawEnd& raw) const {");
-  text.Line("load_row(b, m, raw);");
-  text.Line("load_own(b, m, n, raw);");
-  text.Close();
-  std::vector<std::pair<ValuePtr, std::string>> ahead = rows.values;
-  ahead.insert(ahead.end(), own.values.begin(), own.values.end());
-  const std::string all = form.pair ? "2 * V" : "V";  // sums
-  // What is summed comes back to who adds it up.
-  const bool summed = form.summed >= 0;
-  text.Line("template <int V>");
-  text.Open(StrCat(
-      "WS_DEVICE void finish(Index b, Index m, Index n, const RawEnd& raw, const Sum (&sums)[", all,
-      "]", summed ? ", Sum (&value)[V]" : "", ") const {"));
-  if (scaled) {
-    text.Line("Sum done[V];");
-    text.Line("const Sum of_row = rows_a(b, m);");
-    text.Line("for (int j = 0; j < V; ++j) done[j] = sums[j] * (of_row * rows_b(b, n + j));");
-  }
-  text.Append(FinishBody(context, dialect, *end, form, place, scaled ? "done" : "sums", ahead));
-  text.Close();
-  text.Line("template <int V>");
-  text.Open(StrCat("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[", all, "]",
-                   summed ? ", Sum (&value)[V]" : "", ") const {"));
-  text.Line("RawEnd raw;");
-  text.Line("load_end(b, m, n, raw);");
-  text.Line(StrCat("finish<V>(b, m, n, raw, sums", summed ? ", value" : "", ");"));
-  text.Close();
+  text.Append(EndText(context, form, *end, parameters, index, kOfLine, scaled));
+  text.Line(StrCat("static constexpr bool kRowsTogether = ", Bool(together.has_value()), ";"));
+  if (together) text.Append(EndText(context, form, *together, parameters, index, kOfRows, false));
   for (size_t i = 0; i < form.end_sums.size(); ++i) {
     text.Append(TotalText(context, group, domain, form, form.end_sums[i], of_sums[i], *single,
                           parameters, index));
