@@ -45,8 +45,8 @@ namespace ws {
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
 // turned from row `at` of columns; kRowsAtOnce: rows, one below the other, that are finished together. read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
 // words (of shifts, read_own what a line has of its own of it, and read_row of a row what all of that has alike, kRawRow words, a
-// RawRow); finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
-// `row` and `column` within the group's part of the tile. kDown, kAcross: finish<W>(batch, m, n, raw, sums, value) does, and says what
+// RawRow); of_row(kept, row, column), within the group's part of the tile, what all of a line has in common, an End::OfRow of kOfRow
+// words; finish<W, LOOK>(of_row, place, batch, m, n, part, raw, sums) makes of it and of their sums what they become. kDown, kAcross: finish<W>(batch, m, n, raw, sums, value) does, and says what
 // is summed over M or over N: what a box adds goes to left.down and left.across (EndTotals).
 template <class C, class End>
 struct Contract {
@@ -738,6 +738,8 @@ struct Contract {
       keep_rows(end, reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes));   // seen behind the first sync
       hopper::wait(*there, 0, "there", 0);
     }
+    Lasting lasting;
+    if constexpr (kLasts) lasting = leave_for_all(group, end, begun[0]);
     float sums[kEach][C::kTileN / 2];
     Ring ring;
     ring.skip(group * kSteps);
@@ -785,7 +787,7 @@ struct Contract {
       for (int rows = 0; rows < kEach; ++rows) {
         // Which tile comes next is not known yet.
         const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(kTiles, 0);
-        store(group, rows_of(tile, rows), sums[rows], end, begun[rows], meeting, ahead, next);
+        store(group, rows_of(tile, rows), sums[rows], end, begun[rows], meeting, ahead, next, lasting);
       }
     }
     // When all of the group have seen that there are no more, one lets the others' tiles come.
@@ -935,6 +937,33 @@ struct Contract {
       static_cast<typename End::RawRow&>(all) = reinterpret_cast<const typename End::RawRow*>(kept + kKeptOfTile / sizeof(float))[(tile.m % C::kTileM + row) / End::kRowsAtOnce];
     return all;
   }
+  // What is left of a tile's rows and columns is that of all tiles, where these are of the same 64 rows; where there are registers for
+  // it, each thread has there what its lines have in common.
+  static constexpr bool kLasts = kShifts && kEach == 1;
+  static constexpr int kHeldWords = kRawOwn == 0 ? Own<false>::kOwn * (End::kOfRow + (kKeepsRows ? End::kRawRow : 0)) : 0;
+  static constexpr bool kHolds = kLasts && kHeldWords > 0 && kHeldWords <= 48 &&
+                                 kRegistersMultiplying - 72 - C::kTileN / 2 * (C::kRun > 0 ? 2 : 1) >= kHeldWords;
+  struct Lasting {
+    bool look = false;
+    typename End::OfRow of[kHolds ? Own<false>::kOwn : 1];
+    typename End::RawRow raw[kHolds ? Own<false>::kOwn : 1];
+  };
+  WS_DEVICE Lasting leave_for_all(int group, const End& end, const typename End::Begun& begun) const {
+    float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes) + kBoxBytes);
+    Lasting lasting;
+    const bool look = end.template leave<C::kTileN>(begun, kept, threadIdx.x % 128);
+    if (End::kLooks) lasting.look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
+    if constexpr (kHolds) {
+      const Own<false> own;
+#pragma unroll
+      for (int i = 0; i < Own<false>::kOwn; ++i) {
+        const int line = own.line + i * Own<false>::kApart;
+        lasting.of[i] = end.of_row(kept, line * End::kRowsAtOnce, 0);
+        if constexpr (kKeepsRows) lasting.raw[i] = reinterpret_cast<const typename End::RawRow*>(kept + kKeptOfTile / sizeof(float))[line];
+      }
+    }
+    return lasting;
+  }
   // Reads for the thread's lines from number `from` on; instead of those that are not of the result its first one again.
   template <bool MEET>
   WS_DEVICE void read_ahead(const End& end, Tile tile, int first_column, int from, Raws<MEET>& raws) const {
@@ -953,13 +982,14 @@ struct Contract {
 
   // LOOK: at each, whether the end leaves it out. Without, `raws` are what was read ahead for the thread's first lines.
   template <bool LOOK, bool MEET>
-  WS_DEVICE void finish_box(float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
+  WS_DEVICE void finish_box(float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws,
+                            const Lasting& lasting) {
     using O = Own<MEET>;
     constexpr int W = End::kWidth;
     const O own;
     const int lines = O::inside(tile, first_column);
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
-    const auto finish = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
+    const auto finish = [&](int line, int at, const typename End::OfRow& of, const typename End::template Place<W>& place, const typename End::Raw& raw) {
       const int row = C::kTurned ? at : line * End::kRowsAtOnce, column = C::kTurned ? line : at;
       const int n = kShifts ? column_of(tile, first_column + column) : tile.n + first_column + column;
       static_assert(End::kRowsAtOnce == 1 || (kOf == 1 && W == 1), "of one product, a column");
@@ -981,13 +1011,18 @@ struct Contract {
           for (int rank = 1; MEET && rank < kMeeting; ++rank) done[of * W + v] += parts[rank][v];
         }
       }
-      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part,
-                                   with_row(kept, tile, row, raw), done);
+      end.template finish<W, LOOK>(of, place, tile.batch, tile.m + row, n, tile.part, raw, done);
+    };
+    const auto of_row = [&](int line, int at) {
+      return end.of_row(kept, C::kTurned ? at : line * End::kRowsAtOnce, first_column + (C::kTurned ? line : at));
+    };
+    const auto finish_read = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
+      finish(line, at, of_row(line, at), place, with_row(kept, tile, line * End::kRowsAtOnce, raw));
     };
     const auto read_and_finish = [&](int line, int at, const typename End::template Place<W>& place) {
       typename End::Raw raw;
       read_end(end, tile, first_column, line, at, raw);
-      finish(line, at, place, raw);
+      finish_read(line, at, place, raw);
     };
     if constexpr (LOOK || !O::kEven) {
 #pragma unroll 1
@@ -999,18 +1034,26 @@ struct Contract {
     }
     if (!O::is_inside(tile, first_column, own.at)) return;
     const typename End::template Place<W> all = place(own.at);
-    if constexpr (O::kAhead > 0) {
+    if constexpr (kHolds && !MEET) {
+#pragma unroll
+      for (int i = 0; i < O::kOwn; ++i) {
+        const int line = own.line + i * O::kApart;
+        typename End::Raw raw;
+        static_cast<typename End::RawRow&>(raw) = lasting.raw[i];
+        if (line < lines) finish(line, own.at, lasting.of[i], all, raw);
+      }
+    } else if constexpr (O::kAhead > 0) {
 #pragma unroll 1
       for (int from = 0; from < O::kOwn; from += O::kAhead) {
         if (O::kAhead < O::kOwn && from > 0) read_ahead<MEET>(end, tile, first_column, from, raws);
         if (lines == O::kLines) {   // without a branch at each
 #pragma unroll
-          for (int i = 0; i < O::kAhead; ++i) finish(own.line + (from + i) * O::kApart, own.at, all, raws.of[i]);
+          for (int i = 0; i < O::kAhead; ++i) finish_read(own.line + (from + i) * O::kApart, own.at, all, raws.of[i]);
         } else {
 #pragma unroll
           for (int i = 0; i < O::kAhead; ++i) {
             const int line = own.line + (from + i) * O::kApart;
-            if (line < lines) finish(line, own.at, all, raws.of[i]);
+            if (line < lines) finish_read(line, own.at, all, raws.of[i]);
           }
         }
       }
@@ -1027,11 +1070,12 @@ struct Contract {
     }
   }
   template <bool MEET>
-  WS_DEVICE void finish_box(bool look, float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
+  WS_DEVICE void finish_box(bool look, float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws,
+                            const Lasting& lasting) {
     if constexpr (End::kLooks) {
-      if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end, raws);
+      if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end, raws, lasting);
     }
-    finish_box<false, MEET>(box, kept, tile, first_column, end, raws);
+    finish_box<false, MEET>(box, kept, tile, first_column, end, raws, lasting);
   }
 
   // ---- sums of what is finished: of 64 rows of a column; and of a row those of a tile's columns that are in the first or the
@@ -1163,11 +1207,11 @@ struct Contract {
   // group finishes behind them.
   template <bool MEET>
   WS_DEVICE void store_rows(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
-                       const typename End::Begun& begun, unsigned& meeting, Ahead& ahead, Tile next) {
+                       const typename End::Begun& begun, unsigned& meeting, Ahead& ahead, Tile next, const Lasting& lasting) {
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
-    bool look = false;
+    bool look = lasting.look;
     Totals totals;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
@@ -1176,11 +1220,11 @@ struct Contract {
       if constexpr (!kBoxAhead) read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1, "read", group);
-      if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
+      if (!kLasts && c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
       fill_box(box, thread, 0, sums);
 #pragma unroll
       for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
-      if (End::kLooks && c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
+      if (!kLasts && End::kLooks && c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
       if constexpr (MEET) {
         if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting, "left", group);
@@ -1191,7 +1235,7 @@ struct Contract {
         ahead.read(*this, end, last ? next : tile, last ? 0 : (c + 1) * kBoxColumns);
       }
       if constexpr (kTotals) finish_and_total(group, box, tile, c * kBoxColumns, end, raws, totals);
-      else finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws);
+      else finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws, lasting);
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -1219,17 +1263,17 @@ struct Contract {
     for (int c = 0; c < kEndBoxes; ++c) {
       Raws<true> raws;
       read_ahead<true>(end, tile, c * kBoxColumns, 0, raws);
-      finish_box<true>(look, box + c * kBox, kept, tile, c * kBoxColumns, end, raws);
+      finish_box<true>(look, box + c * kBox, kept, tile, c * kBoxColumns, end, raws, {});
     }
   }
 
   WS_DEVICE void store(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun,
-                       unsigned& meeting, Ahead& ahead, Tile next) {
+                       unsigned& meeting, Ahead& ahead, Tile next, const Lasting& lasting = {}) {
     if constexpr (C::kTail > 1) {
-      if (!tile.shared) return store_rows<false>(group, tile, sums, end, begun, meeting, ahead, next);
+      if (!tile.shared) return store_rows<false>(group, tile, sums, end, begun, meeting, ahead, next, lasting);
     }
     if constexpr (kOnce) store_at_once(group, tile, sums, end, begun);
-    else store_rows<kMeets>(group, tile, sums, end, begun, meeting, ahead, next);
+    else store_rows<kMeets>(group, tile, sums, end, begun, meeting, ahead, next, lasting);
   }
 
   // All threads of the block. A: what brings the operands of all tiles, of one thread; of shifts, of a warp.

@@ -13,10 +13,14 @@ struct KeepsNothing {
   static constexpr bool kLooks = false, kDown = false, kAcross = false;
   struct Begun {};
   template <int W> struct Place {};
+  static constexpr int kOfRow = 0;
+  struct OfRow {};
+  struct RawRow {};
   template <int TILE_N> static constexpr int kKept = 0;
   template <int TILE_N> WS_DEVICE Begun begin(int, int, int, int) const { return {}; }
   template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
   template <int W> WS_DEVICE Place<W> place(const float*, int) const { return {}; }
+  WS_DEVICE OfRow of_row(const float*, int, int) const { return {}; }
 };
 // What a glue takes of a line at once, and how: neighbours along N, or those of a column of two rows that are written side by side.
 template <class G, bool TOGETHER = G::kRowsTogether>
@@ -60,8 +64,7 @@ struct WholeSums : KeepsNothing {
   WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { Lines::read_row(g, batch, m, raw); }
   WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { Lines::read_own(g, batch, m, n, raw); }
   template <int W, bool LOOK, int V>
-  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw,
-                        const float (&sums)[V]) const {
+  WS_DEVICE void finish(const OfRow&, const Place<W>&, int batch, int m, int n, int, const Raw& raw, const float (&sums)[V]) const {
     Lines::finish(g, batch, m, n, raw, sums);
   }
   template <int W>
@@ -77,7 +80,7 @@ struct PartialSums : KeepsNothing {
   struct Raw {};
   WS_DEVICE void read(int, int, int, Raw&) const {}
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int part, const Raw&, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const OfRow&, const Place<W>&, int batch, int m, int n, int part, const Raw&, const float (&sums)[W]) const {
     store<W, float, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n), sums);
   }
 };
@@ -96,6 +99,10 @@ struct WholeSums<Scaled<G, false, ONE>> {
   };
   template <int W> struct Place {
     float back[W];
+  };
+  static constexpr int kOfRow = kRowsAtOnce;
+  struct OfRow {
+    float back[kRowsAtOnce];
   };
   const Scaled<G, false, ONE>& g;
   WS_DEVICE WholeSums(const Scaled<G, false, ONE>& g, EndTotals) : g(g) {}
@@ -127,22 +134,26 @@ struct WholeSums<Scaled<G, false, ONE>> {
     load<W, float, 0>(kept + 64 + column, place.back);
     return place;
   }
+  WS_DEVICE OfRow of_row(const float* kept, int row, int) const {
+    OfRow of;
+    load<kRowsAtOnce, float, 0>(kept + row, of.back);
+    return of;
+  }
   WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { Lines::read(g, batch, m, n, raw); }
   WS_DEVICE void read_row(int batch, int m, RawRow& raw) const { Lines::read_row(g, batch, m, raw); }
   WS_DEVICE void read_own(int batch, int m, int n, Raw& raw) const { Lines::read_own(g, batch, m, n, raw); }
   // One of two rows that another kernel makes is written here first.
   template <int W, bool LOOK, int V>
-  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int, const Raw& raw,
-                        const float (&sums)[V]) const {
+  WS_DEVICE void finish(const OfRow& of, const Place<W>& place, int batch, int m, int n, int, const Raw& raw, const float (&sums)[V]) const {
     float done[V];
     if (LOOK) {
       bool out = true;
 #pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) out = out && g.leaves_out(kept[row + r], place.back);
+      for (int r = 0; r < kRowsAtOnce; ++r) out = out && g.leaves_out(of.back[r], place.back);
       if (out) return;
     }
 #pragma unroll
-    for (int v = 0; v < V; ++v) done[v] = sums[v] * factor_of(kept[row + v / W]) * factor_of(place.back[v % W]);
+    for (int v = 0; v < V; ++v) done[v] = sums[v] * factor_of(of.back[v / W]) * factor_of(place.back[v % W]);
     Lines::finish(static_cast<const G&>(g), batch, m, n, raw, done);
   }
 };
@@ -165,6 +176,11 @@ struct InlineSums {
   template <int W> struct Place {   // turned: rows, which are the glue's columns
     float back[W];
   };
+  static constexpr int kOfRow = 1;
+  struct OfRow {   // turned: of a column
+    float back;
+  };
+  using RawRow = typename G::RawRow;
   const Scaled<G, false>& g;
   float* const rows;   // [batch][kRows], 1 and kThinRow so far
   int* const any;
@@ -198,23 +214,23 @@ struct InlineSums {
     load<W, float, 0>(kept + (TURNED ? at : 64 + at), place.back);
     return place;
   }
+  WS_DEVICE OfRow of_row(const float* kept, int row, int column) const { return {kept[TURNED ? 64 + column : row]}; }
   WS_DEVICE void read(int batch, int row, int column, Raw& raw) const {
     if constexpr (!PARTIAL) g.load_end(batch, TURNED ? column : row, TURNED ? row : column, raw);
   }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int row_of_all, int column_of_all, int row, int column,
-                        int part, const Raw& raw, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const OfRow& of, const Place<W>& place, int batch, int row_of_all, int column_of_all, int part, const Raw& raw,
+                        const float (&sums)[W]) const {
     const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
     if constexpr (PARTIAL) {
       store<W, float, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n), sums);
     } else {
       float done[W];
-      const float of_row = kept[TURNED ? 64 + column : row];
       if (LOOK) {
-        if (g.leaves_out(of_row, place.back)) return;
+        if (g.leaves_out(of.back, place.back)) return;
       }
 #pragma unroll
-      for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(place.back[v]);
+      for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of.back) * factor_of(place.back[v]);
       static_cast<const G&>(g).template finish<W>(batch, m, n, raw, done);
     }
   }

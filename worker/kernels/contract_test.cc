@@ -152,7 +152,7 @@ struct Config {
   static constexpr bool kAlongM = false, kAlongN = false;
 };
 struct Keeping : ws::KeepsNothing {
-  static constexpr int kRowsAtOnce = 1, kWidth = 4, kRaw = 0;
+  static constexpr int kRowsAtOnce = 1, kWidth = 4, kRaw = 0, kRawRow = 0;
   struct Raw {};
 };
 template <int N> struct Wide : Config { static constexpr int kTileN = N; };
