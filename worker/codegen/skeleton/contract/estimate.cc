@@ -46,8 +46,8 @@ struct ShiftsEnd {
   double of_tile, of_sum, making, apart;
 };
 constexpr ShiftsEnd kShiftsEnds[] = {
-    {3.8, 12.8, 0.25, 3.9}, {4.1, 13.2, 0.17, 5.5}, {4.4, 13.5, 0.1, 7}};
-constexpr ShiftsEnd kShiftsManySums = {3.8, 15, 0.25, 3.9};
+    {3.8, 12.5, 0.45, 9}, {4.1, 13, 0.27, 6.5}, {4.4, 13.5, 0.1, 4.5}};
+constexpr ShiftsEnd kShiftsManySums = {3.8, 15, 0.45, 9};
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
