@@ -200,7 +200,7 @@ namespace {
 absl::StatusOr<v1::Plan> LowerTrial(const Trial& trial) {
   auto rewritten = Rewrite(trial.graph, trial.schedule.rewrites());
   if (!rewritten.ok()) return rewritten.status();
-  return Lower(*rewritten, trial.schedule, TestTarget());
+  return Lower(*rewritten, trial.schedule, trial.target.value_or(TestTarget()));
 }
 
 // The inputs of a trial, in order of tensors.

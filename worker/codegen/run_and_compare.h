@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Trial {
   uint64_t seed = 1;
   bool special = false;  // a few NaNs and infinities among the inputs
   double tolerance = 0;  // of the answers, relative; 0: what fits their types
+  // What it is lowered for, if not TestTarget(): a card's kernels that the host device can run
+  // (worker/kernels/hopper_host.cuh).
+  std::optional<Target> target = std::nullopt;
 };
 
 // The same of many, compiled together and hardly optimised: a fraction of the time. An answer for

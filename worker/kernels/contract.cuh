@@ -218,6 +218,7 @@ struct Contract {
 
   WS_DEVICE void begin() {
     if (threadIdx.x == 0) {
+      hopper::begin_groups();
       for (int s = 0; s < C::kStages; ++s) {
         hopper::init(full[s], 1);
         hopper::init(empty[s], kSharing * C::kCluster * kReleases);
@@ -350,15 +351,14 @@ struct Contract {
         else bring_steps(a, behind, behind, at, tile, second, to, 0, C::kCut, ring);
       }
     }
-    if constexpr (kTaken) bring_end(ring, true);
+    if constexpr (kTaken) bring_end(ring);
   }
 
-  // Behind the last tile each group, or all that share tiles, have one that says so. `tells`: this thread does.
-  WS_DEVICE void bring_end(Ring& ring, bool tells) {
+  // Behind the last tile each group, or all that share tiles, have one that says so. One thread.
+  WS_DEVICE void bring_end(Ring& ring) {
 #pragma unroll 1
     for (int step = 0; step < (C::kTurns ? kGroups * kSteps : 1); ++step, ring.next()) {
       hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
-      if (!tells) continue;
       numbers[ring.stage] = kTiles;
       hopper::arrive(full[ring.stage]);
     }
@@ -404,7 +404,7 @@ struct Contract {
           hopper::load_bytes(stage + to(i), static_cast<const unsigned char*>(b) + from(i) + first, Window::kSegment * 16, full[ring.stage]);
       }
     }
-    bring_end(ring, lane == 0);
+    if (lane == 0) bring_end(ring);
   }
 
   // The operands of one of a step's products, from 1,024-byte patterns: what to add to `operand` for each.

@@ -84,6 +84,8 @@ extern "C" __global__ void __launch_bounds__(128) ends(const float* s, const flo
   const G g{r, y};
   const End end(g, {down, across});
   K contract;
+  if (threadIdx.x == 0) ws::hopper::begin_groups();
+  __syncthreads();
   constexpr int kGroups = Tiles::kTileM / 64;
   float sums[Tiles::kTileN / 2];
   unsigned meeting = 0;

@@ -1,10 +1,13 @@
 // What sm_90a has beside ordinary loads and arithmetic: barriers that count bytes, the copy engine that
 // moves boxes of tensors (TMA), and products by groups of four warps (wgmma). Names follow PTX; each
-// function is an instruction or two. Of one thread where nothing else is said. No kernel of the host device
-// or of other cards includes it.
+// function is an instruction or two. Of one thread where nothing else is said. No kernel of other cards includes it; on the host
+// device some of it is there for tests (hopper_host.cuh).
 #pragma once
 
 #include <warpsmith/base.cuh>
+#ifdef WS_HOST
+#include <warpsmith/hopper_host.cuh>
+#endif
 
 namespace ws::hopper {
 
@@ -16,8 +19,6 @@ struct alignas(64) Map {
 
 #ifndef WS_HOST
 WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
-#else   // where ends of tiles run for their tests, and nothing of the copy engine
-WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p)); }
 #endif
 
 // Two floats to 8 bytes of shared memory, in one access though the compiler sees neighbours apart. In order with what it does
@@ -32,6 +33,7 @@ WS_DEVICE void store_pair(float* p, float first, float second) {
 
 // ---- barriers
 
+#ifndef WS_HOST
 // A word of shared memory in phases, each of which ends when so many have arrived and so many bytes have come.
 struct Barrier {
   unsigned long long word;
@@ -47,6 +49,7 @@ WS_DEVICE void init_done() { asm volatile("fence.mbarrier_init.release.cluster;"
 WS_DEVICE void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
+#endif
 
 // At the barrier that lies at the same place in block `rank` of the cluster. It says that this thread has
 // done with what lies there, and makes nothing known that it wrote: a release over the cluster would wait
@@ -69,6 +72,7 @@ WS_DEVICE void tell(Barrier& barrier, unsigned rank) {
       : "memory");
 }
 
+#ifndef WS_HOST
 WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
                : "memory");
@@ -81,6 +85,7 @@ WS_DEVICE int take_one(int* place) {
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(place) : "memory");
   return before;
 }
+#endif
 
 #ifdef WS_BOUND_WAITS   // to find where a kernel hangs (worker/device/waited.h)
 
@@ -126,7 +131,9 @@ extern "C" __constant__ unsigned* ws_waited;
 #endif
 
 // Until the phase of this parity has ended: 0 of the first, third, ... phase. `name` and `stage`: of the barrier, for people.
+#ifndef WS_HOST
 WS_DEVICE void wait(Barrier& barrier, unsigned parity, const char* name, int stage) { WS_WAIT("") }
+#endif
 
 // The same, for what threads of all of the cluster's blocks wrote before they told.
 WS_DEVICE void wait_for_blocks(Barrier& barrier, unsigned parity, const char* name, int stage) { WS_WAIT(".acquire.cluster") }
@@ -210,11 +217,13 @@ WS_DEVICE void load_window_to(void* to, const Map& map, Barrier& barrier, unsign
 }
 
 // Bytes that follow each other, a multiple of 16 from multiples of 16 on.
+#ifndef WS_HOST
 WS_DEVICE void load_bytes(void* to, const void* from, unsigned bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
                "l"(from), "r"(bytes), "r"(shared_address(&barrier))
                : "memory");
 }
+#endif
 
 // Places outside of the tensor are left out.
 WS_DEVICE void store_box(const Map& map, const void* from, int x, int y, int z) {
@@ -236,25 +245,28 @@ WS_DEVICE void wait_stores() {
 }
 
 // What this thread wrote to shared memory is seen by the copy engine and by wgmma.
+#ifndef WS_HOST
 WS_DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
 
 // ---- groups of warps
 
-// A barrier of `threads` threads, by number: 0 is __syncthreads's. On the host device a block is one group.
-WS_DEVICE void group_sync(int number, int threads) {
+// A thread of a block, before others meet by groups.
 #ifndef WS_HOST
+WS_DEVICE void begin_groups() {}
+
+// A barrier of `threads` threads, by number: 0 is __syncthreads's.
+WS_DEVICE void group_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-#else
-  (void)number, (void)threads;
-  sync_block();
-#endif
 }
+#endif
 
 // Arrives there without waiting; who waits with group_sync goes on when `threads` have come.
 WS_DEVICE void group_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+#ifndef WS_HOST
 // The same as group_sync; whether `one` holds for any of the threads.
 WS_DEVICE bool group_any(int number, int threads, bool one) {
   int any;
@@ -273,6 +285,7 @@ template <int Registers>
 WS_DEVICE void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
+#endif
 
 // Four 8x8 matrices of 16-bit elements from registers: lane l names the row of 16 bytes that is row l % 8
 // of matrix l / 8.

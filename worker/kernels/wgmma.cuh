@@ -48,6 +48,7 @@ WS_DEVICE unsigned long long operand_of_eights(const void* at, int apart) {
 // ---- instructions
 
 // Registers that were written belong to wgmma from here on.
+#ifndef WS_HOST
 WS_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 WS_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Until at most `Left` groups of products are under way.
@@ -264,6 +265,7 @@ WS_PRODUCTS_16(256, "128", "129", "130", "131", "132", "133", "134")
 
 #undef WS_PRODUCTS_16
 #undef WS_PRODUCT_16
+#endif
 
 // ---- where results lie
 
@@ -274,5 +276,34 @@ struct Place {
 WS_DEVICE constexpr Place place(int t, int v) {
   return {t / 32 * 16 + t % 32 / 4 + v % 4 / 2 * 8, v / 4 * 8 + t % 4 * 2 + v % 2};
 }
+
+// ---- on the host device: of what is not swapped, by its definition
+
+#ifdef WS_HOST
+WS_DEVICE void products_begin() { group_sync(1 + threadIdx.x / 128, 128); }
+WS_DEVICE void products_commit() {}
+template <int Left> WS_DEVICE void products_wait() { group_sync(1 + threadIdx.x / 128, 128); }
+WS_DEVICE void products_had(unsigned&) {}
+
+template <class Type, int N, int TransA, int TransB> struct Product {
+  template <class T>
+  static WS_DEVICE float element(unsigned long long operand, int row, int k) {
+    const auto field = [&](int bit) { return static_cast<unsigned>(operand >> bit & 0x3fff) << 4; };
+    const unsigned at = (field(0) + k / 8 * field(16) + row / 8 * field(32) + row % 8 * 16 + k % 8 * 2) & 0x3ffff;
+    return to_float(*reinterpret_cast<const T*>(ws::shared() + at - kHostShared));
+  }
+  static WS_DEVICE void run(float (&d)[N / 2], unsigned long long a, unsigned long long b, int add) {
+    static_assert(Type::kBytes == 2 && TransA == 0 && TransB == 0, "of 16 bits, along K");
+    using T = typename Either<__is_same(Type, Fp16), f16, bf16>::Type;
+    for (int v = 0; v < N / 2; ++v) {
+      const Place at = place(threadIdx.x % 128, v);
+      float sum = add ? d[v] : 0;
+      for (int k = 0; k < 16; ++k) sum += element<T>(a, at.row, k) * element<T>(b, at.column, k);
+      d[v] = sum;
+    }
+  }
+};
+template <class Type, int N, int TransB> struct ProductOfRegisters;
+#endif
 
 }  // namespace ws::hopper

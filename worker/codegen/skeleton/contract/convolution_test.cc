@@ -114,8 +114,9 @@ class Trials {
  public:
   // `special`: infinities, NaN and the like among the inputs.
   void Add(const Case& c, const std::string& knobs, double tolerance, v1::Schedule schedule,
-           const graph::Graph& graph, bool special = false) {
-    trials_.push_back({graph, std::move(schedule), seed_++, special, tolerance});
+           const graph::Graph& graph, bool special = false,
+           const std::optional<Target>& target = std::nullopt) {
+    trials_.push_back({graph, std::move(schedule), seed_++, special, tolerance, target});
     what_.push_back(absl::StrCat(c.what, ", ", knobs));
   }
   void Add(const Case& c, const std::string& knobs, double tolerance, bool special = false) {
@@ -285,6 +286,13 @@ TEST_CASE("places that are left out are not finished", "[codegen]") {
     CHECK(FirstSchedule(ParseOrDie(c.graph), TestTarget()).groups_size() == 1);
 }
 
+const Case kMoreFilters = {
+    "of more filters than a tile has rows",
+    {"input x: f32[1, 9, 7, 6] ~ normal", "input w: f32[130, 9, 3, 3] ~ normal",
+     "y: f32[n: 1, o: 130, i: 5, j: 4] = sum[c: 9, u: 3, v: 3](x[n, c, i + u, j + v] * w[o, c, "
+     "u, v])",
+     "output y"}};
+
 TEST_CASE("taps are shifts of an image that lies in planes", "[codegen]") {
   std::vector<Case> all;
   const auto add = [&](const auto& cases) {
@@ -295,12 +303,7 @@ TEST_CASE("taps are shifts of an image that lies in planes", "[codegen]") {
   add(kHalfWindows);
   add(kWideImages);
   add(kCropped);
-  all.push_back(
-      {"of more filters than a tile has rows",
-       {"input x: f32[1, 9, 7, 6] ~ normal", "input w: f32[130, 9, 3, 3] ~ normal",
-        "y: f32[n: 1, o: 130, i: 5, j: 4] = sum[c: 9, u: 3, v: 3](x[n, c, i + u, j + v] * w[o, c, "
-        "u, v])",
-        "output y"}});
+  all.push_back(kMoreFilters);
   Trials trials;
   int shifted = 0;
   for (const Case& c : all) {
@@ -331,6 +334,70 @@ TEST_CASE("taps are shifts of an image that lies in planes", "[codegen]") {
     }
   }
   CHECK(shifted == 15);
+  trials.Check();
+}
+
+// Where every remainder has as many places, so that two rows are written at once.
+const Case kEvenRemainders[] = {
+    {"transposed, all places",
+     {"input x: f32[2, 9, 6, 7] ~ normal", "input w: f32[9, 20, 3, 3] ~ normal",
+      "input b: f32[20] ~ normal",
+      "a: f32[n: 2, o: 20, i: 6, p: 2, j: 8, q: 2] = sum[c: 9, s: 2, t: 2](select(0 <= i - s and "
+      "i - s < 6 and 0 <= j - t and j - t < 7, x[n, c, i - s, j - t], 0.0) * select(p + 2 * s < 3 "
+      "and q + 2 * t < 3, w[c, o, p + 2 * s, q + 2 * t], 0.0))",
+      "y: f32[n: 2, o: 20, k: 12, l: 16] = max(a[n, o, k / 2, k % 2, l / 2, l % 2] + b[o], 0.0)",
+      "output y"}},
+    {"transposed, all places, with a residual",
+     {"input x: f32[1, 16, 6, 7] ~ normal", "input w: f32[16, 3, 3, 3] ~ normal",
+      "input r: f32[1, 3, 12, 16] ~ normal",
+      "a: f32[n: 1, o: 3, i: 6, p: 2, j: 8, q: 2] = sum[c: 16, s: 2, t: 2](select(0 <= i - s and "
+      "i - s < 6 and 0 <= j - t and j - t < 7, x[n, c, i - s, j - t], 0.0) * select(p + 2 * s < 3 "
+      "and q + 2 * t < 3, w[c, o, p + 2 * s, q + 2 * t], 0.0))",
+      "y: f32[n: 1, o: 3, k: 12, l: 16] = a[n, o, k / 2, k % 2, l / 2, l % 2] * r[n, o, k, l]",
+      "output y"}},
+};
+
+// The tensor cores' kernels as they are written for a card, with groups that take turns and blocks
+// that take tiles; of some several blocks for each row of tiles.
+TEST_CASE("taps are shifts for sm_90a", "[codegen]") {
+  Target card = TestTarget();
+  card.arch = "sm_90a";
+  card.sm_count = 5;
+  card.library.clear();
+  struct Of {
+    const Case& what;
+    const char* knobs;
+    double tolerance;
+    bool special = false;
+  };
+  const Of all[] = {
+      {kWindows[0], "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 2 stages: 2", kElevenBits},
+      {kWindows[0], "math: PRODUCT_FP16X3 tile_m: 64 tile_n: 64 turns: 4", kFull, true},
+      {kConvolutions[1], "math: PRODUCT_FP16 tile_m: 64 tile_n: 128 turns: 2", kElevenBits},
+      {kConvolutions[3], "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 3 stages: 5",
+       kElevenBits},
+      {kMoreFilters, "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 4 stages: 3", kElevenBits},
+      {kMoreFilters, "math: PRODUCT_FP16 tile_m: 128 tile_n: 64 turns: 2", kElevenBits, true},
+      {kHalfWindows[0], "math: PRODUCT_TENSOR tile_m: 64 tile_n: 128 turns: 2", kElevenBits},
+      {kWideImages[1], "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 2", kFull},
+      {kCropped[0], "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 4", kElevenBits},
+      {kEvenRemainders[0], "math: PRODUCT_FP16 tile_m: 64 tile_n: 128 turns: 2", kElevenBits},
+      {kEvenRemainders[0], "math: PRODUCT_FP16X3 tile_m: 64 tile_n: 64 turns: 2", kFull, true},
+      {kEvenRemainders[1], "math: PRODUCT_FP16 tile_m: 64 tile_n: 64 turns: 4", kElevenBits},
+  };
+  Trials trials;
+  for (const Of& of : all) {
+    const graph::Graph graph = ParseOrDie(of.what.graph);
+    const std::string knobs = absl::StrCat("contract { windows: 3 ", of.knobs, " }");
+    const v1::Schedule schedule = ScheduleOf(graph, knobs);
+    const auto plan = Lower(graph, schedule, card);
+    INFO(of.what.what << ", " << knobs << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    CHECK(absl::StrContains(plan->source(), "ws::contract_shifts<"));
+    CHECK(absl::StrContains(plan->source(), "kRowsTogether = true") ==
+          absl::StrContains(of.what.what, "all places"));
+    trials.Add(of.what, knobs, of.tolerance, schedule, graph, of.special, card);
+  }
   trials.Check();
 }
 
