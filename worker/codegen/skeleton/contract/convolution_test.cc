@@ -1,6 +1,9 @@
 // Convolutions as the import writes them (cli/import/convolutions.cc): whatever way they are
 // multiplied, their windows, groups and remainders are found.
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -398,6 +401,90 @@ TEST_CASE("taps are shifts for sm_90a", "[codegen]") {
           absl::StrContains(of.what.what, "all places"));
     trials.Add(of.what, knobs, of.tolerance, schedule, graph, of.special, card);
   }
+  trials.Check();
+}
+
+// A convolution of drawn sizes whose windows move an element at a time, or a transposed one of
+// stride 2, with a drawn end.
+Lines DrawnConvolution(std::mt19937& random) {
+  const auto draw = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  using absl::StrCat;
+  const int images = draw(1, 3), channels = draw(1, 40), height = draw(3, 12), width = draw(3, 20);
+  if (draw(0, 1) == 0) {
+    const int filters = draw(1, 140), down = draw(1, 3), across = draw(1, 3), pad = draw(0, 1),
+              apart = draw(1, width > 6 ? 2 : 1), end = draw(0, 2);
+    const int rows = height + 2 * pad - down + 1, columns = width + 2 * pad - apart * (across - 1);
+    const std::string shape = StrCat("[n: ", images, ", o: ", filters, ", i: ", rows,
+                                     ", j: ", columns, "]"),
+                      at_i = StrCat("i + u - ", pad), at_j = StrCat("j + ", apart, " * v - ", pad);
+    return {
+        StrCat("input x: f32[", images, ", ", channels, ", ", height, ", ", width, "] ~ normal"),
+        StrCat("input w: f32[", filters, ", ", channels, ", ", down, ", ", across, "] ~ normal"),
+        StrCat("input b: f32[", filters, "] ~ normal"),
+        StrCat("input r: f32[", images, ", ", filters, ", ", rows, ", ", columns, "] ~ normal"),
+        StrCat("s: f32", shape, " = sum[c: ", channels, ", u: ", down, ", v: ", across,
+               "](select(0 <= ", at_i, " and ", at_i, " < ", height, " and 0 <= ", at_j, " and ",
+               at_j, " < ", width, ", x[n, c, ", at_i, ", ", at_j, "], 0.0) * w[o, c, u, v])"),
+        StrCat("y: f32", shape, " = ",
+               end == 0   ? "s[n, o, i, j] * 2.0"
+               : end == 1 ? "max(s[n, o, i, j] + b[o], 0.0)"
+                          : "(s[n, o, i, j] + b[o]) * r[n, o, i, j]"),
+        "output y"};
+  }
+  const int filters = draw(1, 40), rest = draw(0, 1), end = draw(0, 1);
+  const int rows = 2 * (height + 1), columns = 2 * (width + 1) - rest;
+  const std::string out =
+      StrCat("[n: ", images, ", o: ", filters, ", k: ", rows, ", l: ", columns, "]");
+  return {
+      StrCat("input x: f32[", images, ", ", channels, ", ", height, ", ", width, "] ~ normal"),
+      StrCat("input w: f32[", channels, ", ", filters, ", 3, 3] ~ normal"),
+      StrCat("input b: f32[", filters, "] ~ normal"),
+      StrCat("input r: f32[", images, ", ", filters, ", ", rows, ", ", columns, "] ~ normal"),
+      StrCat("a: f32[n: ", images, ", o: ", filters, ", i: ", height + 1, ", p: 2, j: ", width + 1,
+             ", q: 2] = sum[c: ", channels, ", s: 2, t: 2](select(0 <= i - s and i - s < ", height,
+             " and 0 <= j - t and j - t < ", width,
+             ", x[n, c, i - s, j - t], 0.0) * select(p + 2 * s < 3 and q + 2 * t < 3, w[c, o, p "
+             "+ 2 * s, q + 2 * t], 0.0))"),
+      StrCat("v: f32", out, " = a[n, o, k / 2, k % 2, l / 2, l % 2]"),
+      StrCat("y: f32", out, " = ",
+             end == 0 ? "max(v[n, o, k, l] + b[o], 0.0)" : "v[n, o, k, l] * r[n, o, k, l]"),
+      "output y"};
+}
+
+TEST_CASE("convolutions of drawn sizes are shifts for sm_90a", "[codegen]") {
+  Target card = TestTarget();
+  card.arch = "sm_90a";
+  card.library.clear();
+  std::mt19937 random(11);
+  const auto one_of = [&](std::initializer_list<int> all) {
+    return all.begin()[std::uniform_int_distribution<size_t>(0, all.size() - 1)(random)];
+  };
+  const int wanted = std::getenv("WARPSMITH_TEST_THOROUGH") != nullptr ? 80 : 12;
+  Trials trials;
+  std::vector<std::unique_ptr<std::string>> names;
+  int drawn = 0, refused = 0;
+  while (drawn < wanted && refused < 20 * wanted) {
+    const Lines lines = DrawnConvolution(random);
+    const graph::Graph graph = ParseOrDie(lines);
+    const bool two = one_of({0, 1}) == 1;
+    const std::string knobs =
+        absl::StrCat("contract { windows: 3 math: ", two ? "PRODUCT_FP16X3" : "PRODUCT_FP16",
+                     " tile_m: ", one_of({64, 128}), " tile_n: ", one_of({64, 128, 256}),
+                     " turns: ", one_of({2, 3, 4}), " stages: ", one_of({2, 3, 4, 5, 8, 12}), " }");
+    card.sm_count = one_of({1, 2, 3, 5, 8});
+    const v1::Schedule schedule = ScheduleOf(graph, knobs);
+    if (!Lower(graph, schedule, card).ok()) {  // tiles that do not fit
+      ++refused;
+      continue;
+    }
+    ++drawn;
+    names.push_back(std::make_unique<std::string>(absl::StrJoin(lines, "\n")));
+    trials.Add({names.back()->c_str(), lines}, knobs, two ? kFull : kElevenBits, schedule, graph,
+               /*special=*/one_of({0, 0, 1}) == 1, card);
+  }
+  CHECK(drawn == wanted);
   trials.Check();
 }
 
